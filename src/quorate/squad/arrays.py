@@ -1,0 +1,75 @@
+"""Where arrays live: one body of code for numpy and torch, and numpy on every CPU.
+
+A CPU tensor is decided on as a numpy view (no copy; bfloat16, which numpy lacks, as float32): numpy's small operations
+cost a tenth of torch's, and a shipped committee has no torch at all. Tensors on a device stay there.
+
+Shapes: ``n`` samples, ``C`` classes. This file does not know what a vote is for.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from quorate.squad.protocol import Array
+
+__all__ = ["host", "like", "most_probable", "namespace", "wide"]
+
+
+def namespace(x: Array) -> Any:
+    """The array-API namespace of ``x``: numpy itself, or array-api-compat's torch."""
+    if isinstance(x, np.ndarray):
+        return np
+    import array_api_compat
+
+    return array_api_compat.array_namespace(x)
+
+
+def host(x: Array) -> Array:
+    """``x`` as a numpy view where it lies in main memory, unchanged where it does not."""
+    if isinstance(x, np.ndarray) or not hasattr(x, "is_cuda"):
+        return np.asarray(x)
+    if x.device.type != "cpu":
+        return x
+    x = x.detach()
+    return (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
+
+
+def like(x: Array, model: Array, dtype: Any = None) -> Array:
+    """``x`` as the kind of array that ``model`` is, with ``model``'s dtype if ``dtype`` says so."""
+    if isinstance(model, np.ndarray):
+        return x if dtype is None else x.astype(dtype)
+    import torch
+
+    x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+    return x if dtype is None else x.to(dtype)
+
+
+def wide(p: Array) -> Array:
+    """Probabilities in at least float32, which half-precision arithmetic on a CPU is slower than."""
+    if isinstance(p, np.ndarray):
+        return p.astype(np.float32) if p.dtype == np.float16 else p
+    return p.float() if p.dtype.itemsize < 4 else p
+
+
+def most_probable(probs: Array) -> tuple[Array, Array]:
+    """The vote (Eq. 5) and its confidence: ``argmax`` and ``max`` over the classes, the lowest index on a tie.
+
+    Returns:
+        ``(vote, confidence)``, int64 and float64; a row with a NaN has vote -1 and confidence 0.
+    """
+    *shape, classes = probs.shape
+    xp = namespace(probs)
+    if xp is np:
+        flat = np.ascontiguousarray(probs).reshape(-1, classes)
+        vote = flat.argmax(1)
+        # one gather from the flat array: numpy's max over a short axis costs twice its argmax
+        confidence = flat.reshape(-1)[np.arange(0, flat.size, classes) + vote].astype(np.float64)
+    else:
+        flat = probs.reshape(-1, classes)
+        confidence, vote = flat.max(-1)
+        confidence = confidence.double()
+    absent = confidence != confidence  # noqa: PLR0124 (true of NaN alone, in every namespace)
+    if absent.any():
+        vote = xp.where(absent, -1, vote)
+        confidence = xp.where(absent, 0.0, confidence)
+    return vote.reshape(shape), confidence.reshape(shape)
