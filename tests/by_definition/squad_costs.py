@@ -1,4 +1,4 @@
-"""The costs of METHOD for one sample: F_M and F_MT as the paper prints them, ours by walking and by simulation."""
+"""The costs of one sample: F_M and F_MT as the paper prints them, ours by walking and by simulation."""
 
 import heapq
 

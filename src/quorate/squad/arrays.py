@@ -54,22 +54,23 @@ def wide(p: Array) -> Array:
 def most_probable(probs: Array) -> tuple[Array, Array]:
     """The vote (Eq. 5) and its confidence: ``argmax`` and ``max`` over the classes, the lowest index on a tie.
 
+    Args:
+        probs: ``[n, C]``.
+
     Returns:
         ``(vote, confidence)``, int64 and float64; a row with a NaN has vote -1 and confidence 0.
     """
-    *shape, classes = probs.shape
     xp = namespace(probs)
     if xp is np:
-        flat = np.ascontiguousarray(probs).reshape(-1, classes)
-        vote = flat.argmax(1)
+        vote = probs.argmax(1)
         # one gather from the flat array: numpy's max over a short axis costs twice its argmax
-        confidence = flat.reshape(-1)[np.arange(0, flat.size, classes) + vote].astype(np.float64)
+        flat = np.arange(0, probs.size, probs.shape[1]) + vote
+        confidence = probs.reshape(-1)[flat].astype(np.float64)
     else:
-        flat = probs.reshape(-1, classes)
-        confidence, vote = flat.max(-1)
+        confidence, vote = probs.max(-1)
         confidence = confidence.double()
     absent = confidence != confidence  # noqa: PLR0124 (true of NaN alone, in every namespace)
     if absent.any():
         vote = xp.where(absent, -1, vote)
         confidence = xp.where(absent, 0.0, confidence)
-    return vote.reshape(shape), confidence.reshape(shape)
+    return vote, confidence

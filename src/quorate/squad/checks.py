@@ -6,7 +6,7 @@ This file knows no policy.
 
 import numpy as np
 
-from quorate.squad.arrays import namespace
+from quorate.squad.arrays import host, namespace
 from quorate.squad.protocol import Array
 
 __all__ = ["check_arrival", "check_macs", "check_order", "check_present", "check_probs", "check_shape", "tolerance"]
@@ -36,11 +36,12 @@ def check_probs(probs: Array, present: Array | None, tol: float, offset: int = 0
     good = abs(sums - 1) <= tol
     if good.shape[-1] and not probs.min() >= 0:  # NaN included
         good = good & ~(probs < 0).any(-1)
+    good = host(good)
     if present is not None:
         good = good | ~present
     if good.all():
         return
-    e, k, i = (int(x[0]) for x in xp.nonzero(~good))
+    e, k, i = (int(x[0]) for x in namespace(good).nonzero(~good))
     row = probs[e, k, i]
     where = f"exit {e}, learner {k}, sample {i + offset}"
     if (row != row).any():

@@ -48,7 +48,7 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
     the ``n`` confidences. Without ``critical`` the bound is ``mu`` itself.
 
     Args:
-        confidences: ``[K, N]`` float64, in voting order.
+        confidences: ``[K, N]`` float64, in voting order, finite also where nobody voted.
         panel: ``[K, N]`` which of them are on the panel.
         critical: critical values for 1, 2, ... degrees of freedom, at least ``max n - 1`` of them.
 
@@ -65,14 +65,15 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
     none = confidences[0] * 0.0
     n, total = none, none
     for c, on in zip(confidences, panel, strict=True):
-        n, total = n + on, total + xp.where(on, c, 0.0)
+        n, total = n + on, total + c * on
     empty = n == 0
     mean = total / xp.where(empty, 1.0, n)
     if critical is None:
         return mean, xp.where(empty, -xp.inf, mean)
     squares = none
     for c, on in zip(confidences, panel, strict=True):
-        squares = squares + xp.where(on, (c - mean) * (c - mean), 0.0)
+        off = (c - mean) * on
+        squares = squares + off * off
     alone = n < 2
     sd = xp.sqrt(squares / xp.where(alone, 1.0, n - 1.0))
     table = xp.asarray([0.0, 0.0, *critical], dtype=xp.float64, device=confidences.device)

@@ -9,7 +9,7 @@ This file knows the rule's stage functions, and no other policy.
 
 from typing import NamedTuple
 
-from quorate.squad.arrays import most_probable, namespace
+from quorate.squad.arrays import host, most_probable, namespace
 from quorate.squad.exit_test import confidence
 from quorate.squad.protocol import Array, Verdict
 from quorate.squad.rule import Rule, mean_distribution
@@ -28,7 +28,8 @@ class Examined(NamedTuple):
         confidences: ``[E, K, n]`` float64 by rank.
         pivot: ``[E, n]``, ``reached``: ``[E, n]``, ``consensus``: ``[E, n]``, as :func:`quorate.squad.quorum` says.
         wait: ``[E, n]`` cost rank: the last rank that the stage waits for.
-        bound: ``[E, n]`` lower bound of the panel's confidence, minus infinity where unfeasible.
+        mean: ``[E, n]`` mean confidence of the panel, 0 where unfeasible.
+        bound: ``[E, n]`` its lower bound, minus infinity where unfeasible.
     """
 
     probs: Array
@@ -39,43 +40,51 @@ class Examined(NamedTuple):
     reached: Array
     consensus: Array
     wait: Array
+    mean: Array
     bound: Array
 
 
 def examine(probs: Array, present: Array | None, rule: Rule, order: Array) -> Examined:
     """Settle the vote and compute the bound of every stage, wherever the sample would have stopped."""
-    xp = namespace(probs)
     num_exits, num_learners, _, _ = probs.shape
     critical = rule.critical_for(num_learners)
-    votes, sure = most_probable(probs)
+    votes, sure = _ballots(probs, present, order)
+    xp = namespace(votes)
+    probs = host(probs)
     if present is not None:
-        votes = xp.where(present, votes, -1)
-    order = xp.asarray(order, device=probs.device)
-    votes, sure = by_rank(votes, order), by_rank(sure, order)
-    pivot, reached, consensus, wait, bound = [], [], [], [], []
+        probs = xp.where(present[:, :, :, None], probs, 0)  # whatever an absent branch holds
+    stages = []
     for e in range(num_exits):
         settled = quorum(votes[e])
-        last_heard = settled.pivot
+        wait = settled.pivot
         if rule.panel == "all":
-            last_heard = xp.where(settled.reached, num_learners - 1, last_heard)
-        panel = _heard(votes[e], last_heard) == settled.consensus
-        panel = panel & settled.reached
-        pivot.append(settled.pivot)
-        reached.append(settled.reached)
-        consensus.append(settled.consensus)
-        wait.append(last_heard)
-        bound.append(confidence(sure[e], panel, critical)[1])
+            wait = xp.where(settled.reached, num_learners - 1, wait)
+        panel = (_heard(votes[e], wait) == settled.consensus) & settled.reached
+        stages.append((*settled, wait, *confidence(sure[e], panel, critical)))
+    pivot, reached, consensus, wait, mean, bound = (xp.stack(x) for x in zip(*stages, strict=True))
     wait[-1] = _until_somebody(votes[-1], wait[-1])
-    stacked = (xp.stack(x) for x in (pivot, reached, consensus, wait, bound))
-    return Examined(probs, order, votes, sure, *stacked)
+    return Examined(probs, order, votes, sure, pivot, reached, consensus, wait, mean, bound)
 
 
-def by_rank(x: Array, order: Array) -> Array:
-    """``x`` ``[E, K, n]`` by learner, in voting order."""
-    xp = namespace(x)
-    if order.shape[2] == 1:
-        return xp.stack([x[e][order[e, :, 0]] for e in range(x.shape[0])])
-    return xp.take_along_axis(x, order, axis=1)
+def _ballots(probs: Array, present: Array | None, order: Array) -> tuple[Array, Array]:
+    """Votes and confidences ``[E, K, n]`` in voting order. A tensor's maxima are found by torch, which has threads."""
+    num_exits, num_learners, n, _ = probs.shape
+    xp = namespace(host(probs))
+    device = host(probs).device
+    votes = xp.empty((num_exits, num_learners, n), dtype=xp.int64, device=device)
+    sure = xp.empty((num_exits, num_learners, n), dtype=xp.float64, device=device)
+    shared = order.shape[2] == 1
+    for e in range(num_exits):
+        for m in range(num_learners):
+            k = int(order[e, m, 0]) if shared else m
+            vote, confidence_ = most_probable(probs[e, k])
+            votes[e, m], sure[e, m] = host(vote), host(confidence_)
+            if present is not None:
+                votes[e, m][~present[e, k]] = -1
+                sure[e, m][~present[e, k]] = 0
+    if shared:
+        return votes, sure
+    return xp.take_along_axis(votes, order, axis=1), xp.take_along_axis(sure, order, axis=1)
 
 
 def _heard(votes: Array, wait: Array) -> Array:
@@ -112,16 +121,16 @@ def answer(examined: Examined, e: int, rows: Array) -> tuple[Array, Array, Array
     votes = _heard(examined.votes[e][:, rows], wait)
     order = examined.order[e]
     if order.shape[1] == 1:
-        ranked = [examined.probs[e, int(k)][rows] for k in order[:, 0]]
+        ranked = [xp.take(examined.probs[e, int(k)], rows, axis=0) for k in order[:, 0]]
     else:
         ranked = [examined.probs[e, learner, rows] for learner in order[:, rows]]
-    label = examined.consensus[e][rows]
-    split = ~examined.reached[e][rows]
-    if split.any():
-        label = xp.where(split, -1, label)
+    label, sure = examined.consensus[e][rows], examined.mean[e][rows]
+    split = xp.nonzero(~examined.reached[e][rows])[0]
+    if len(split):
         label[split] = plurality(votes[:, split], [p[split] for p in ranked])
     panel = (votes == label) & (label >= 0)
-    sure, _ = confidence(examined.confidences[e][:, rows], panel)
+    if len(split):
+        sure[split], _ = confidence(examined.confidences[e][:, rows[split]], panel[:, split])
     return label, sure, mean_distribution(ranked, panel)
 
 

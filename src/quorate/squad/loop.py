@@ -30,7 +30,7 @@ def drive(policy: Policy, source: Source, n: int, lattice: Lattice) -> tuple[Ver
         (array([1]), array([[1, 1]]))
     """
     state = policy.start(n, lattice)
-    rounds = lattice.macs.size
+    rounds = 2 * lattice.macs.size  # each branch once as it comes, and once more for those that never do
     wanted = policy.wanted(state)
     while n and (wanted >= 0).any():
         if not rounds:
@@ -64,22 +64,24 @@ class Recorded:
 
     def votes(self, wanted: Array) -> Iterable[tuple[Array, int, Array]]:
         """Tell the recorded votes of one round."""
+        told, lost = wanted, False
         xp = namespace(wanted)
-        told = wanted
         if self.arrival is not None:
-            told = xp.full_like(wanted, -1)
+            told = xp.full_like(wanted, DECIDED)
             while self._arrived < len(self.arrival) and not (told >= 0).any():
-                told = xp.where(wanted >= 0, self.arrival[self._arrived], -1)
+                told = xp.where(wanted >= 0, self.arrival[self._arrived], DECIDED)
                 self._arrived += 1
-            if self._arrived == len(self.arrival):
-                told = xp.where(told < 0, wanted, told)
+            if lost := not (told >= 0).any():
+                told = wanted
         for branch in xp.unique_values(told).tolist():
             if branch != DECIDED:
                 rows = xp.nonzero(told == branch)[0]
-                yield rows, branch, self._vote(rows, *divmod(branch, self.probs.shape[1]))
+                yield rows, branch, self._vote(rows, *divmod(branch, self.probs.shape[1]), lost)
 
-    def _vote(self, rows: Array, e: int, k: int) -> Array:
+    def _vote(self, rows: Array, e: int, k: int, lost: bool) -> Array:
         probs = self.probs[e, k, rows]
+        if lost:
+            return probs * float("nan")
         if self.present is None:
             self._asked[e, k, rows] = True
             return probs

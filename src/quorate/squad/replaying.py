@@ -71,7 +71,7 @@ class Stages(NamedTuple):
 
 
 class _Votes(NamedTuple):
-    """Checked votes: numpy views where they lie in main memory."""
+    """Checked votes: ``probs`` as given, all else where decisions are made (numpy for main memory)."""
 
     probs: Array
     present: Array | None
@@ -89,7 +89,7 @@ class _Votes(NamedTuple):
             present = None if self.present is None else self.present[:, :, part]
             arrival = None if self.arrival is None else self.arrival[:, part]
             checks.check_probs(probs, present, self.tol, start)
-            lattice = self.lattice._replace(order=order, like=probs[0, 0, :0, 0])
+            lattice = self.lattice._replace(order=order, like=host(probs)[0, 0, :0, 0])
             yield start, _Votes(probs, present, arrival, lattice, self.tol)
 
 
@@ -110,7 +110,7 @@ def _prepare(
         told = None if told is None else xp.asarray(told, device=on.device)
         mask = None if mask is None else xp.asarray(mask, device=on.device)
     lattice = Lattice(table, ranks, classes, on[0, 0, :0, 0], chained)
-    return _Votes(on, mask, told, lattice, checks.tolerance(str(probs.dtype)))
+    return _Votes(probs, mask, told, lattice, checks.tolerance(str(probs.dtype)))
 
 
 def outcome_of(verdict: Verdict, cost: Costs) -> Outcome:
@@ -167,12 +167,10 @@ def _decide(votes: _Votes, policy: Policy) -> Outcome:
         examined = examine(votes.probs, votes.present, policy, lattice.order)
         verdict = conclude(examined, *first_passing(examined.bound, policy.threshold))
     else:
-        source = Recorded(votes.probs, votes.present, votes.arrival, lattice.chained)
+        source = Recorded(host(votes.probs), votes.present, votes.arrival, lattice.chained)
         verdict, _ = drive(policy, source, votes.probs.shape[2], lattice)
     staged = verdict.pivot is not None
-    return outcome_of(
-        verdict, costs(verdict.waited, verdict.cast, verdict.asks, lattice.macs, staged, lattice.chained)
-    )
+    return outcome_of(verdict, costs(verdict.waited, verdict.cast, verdict.asks, lattice.macs, staged, lattice.chained))
 
 
 def _join(parts: list[Outcome]) -> Outcome:
@@ -180,9 +178,9 @@ def _join(parts: list[Outcome]) -> Outcome:
         return parts[0]
     xp = namespace(parts[0].label)
     axis = {"probs": 0, "pivot": 1, "reached": 1}
-    return Outcome(*(
-        xp.concat([getattr(part, name) for part in parts], axis=axis.get(name, 0)) for name in Outcome._fields
-    ))
+    return Outcome(
+        *(xp.concat([getattr(part, name) for part in parts], axis=axis.get(name, 0)) for name in Outcome._fields)
+    )
 
 
 def _like(outcome: Outcome, probs: Array) -> Outcome:
@@ -224,7 +222,9 @@ def stages(
     xp = namespace(parts[0].label)
     joined = Stages(*(xp.concat(list(x), axis=1) for x in zip(*parts, strict=True)))
     model = probs if hasattr(probs, "dtype") else joined.confidence
-    return Stages(*(
-        like(x, model, model.dtype if name == "confidence" else None)
-        for name, x in zip(Stages._fields, joined, strict=True)
-    ))
+    return Stages(
+        *(
+            like(x, model, model.dtype if name == "confidence" else None)
+            for name, x in zip(Stages._fields, joined, strict=True)
+        )
+    )

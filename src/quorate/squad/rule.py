@@ -274,6 +274,6 @@ def mean_distribution(distributions: Sequence[Array], panel: Array) -> Array:
     xp = namespace(panel)
     total, n = distributions[0] * 0, panel[0] * 0
     for p, on in zip(distributions, panel, strict=True):
-        total = total + xp.where(on[:, None], p, 0)
+        total = total + p * on[:, None]
         n = n + on
     return total / xp.astype(xp.maximum(n, n * 0 + 1), total.dtype)[:, None]

@@ -66,7 +66,7 @@ def quorum(votes: Array) -> Settled:
         agree = nobody + 1
         for r in range(m + 1):
             agree = agree + (votes[r] == votes[m])
-        agree = xp.where(votes[m] < 0, 0, agree)
+        agree = agree * (votes[m] >= 0)
         lead = xp.maximum(lead, agree)
         open_ = pivot < 0
         reached = open_ & (agree >= need)
@@ -85,7 +85,7 @@ def plurality(votes: Array, probs: Sequence[Array]) -> Array:
 
     Args:
         votes: ``[K, N]`` classes in voting order, -1 for a branch that did not vote.
-        probs: ``K`` distributions ``[N, C]`` in the same order; rows without a vote may hold anything.
+        probs: ``K`` distributions ``[N, C]`` in the same order; finite also where nobody voted.
 
     Returns:
         ``[N]`` the class, -1 where nobody voted.
@@ -102,10 +102,10 @@ def plurality(votes: Array, probs: Sequence[Array]) -> Array:
     most, mass = best * 0, xp.astype(best * 0, xp.float64)
     for r in ranks:
         count, weight = most * 0, mass * 0
-        chosen = xp.where(votes[r] < 0, 0, votes[r])
+        chosen = votes[r] * (votes[r] >= 0)
         for s in ranks:
             of_s = xp.take_along_axis(probs[s], chosen[:, None], axis=1)[:, 0]
-            weight = weight + xp.where(votes[s] < 0, 0.0, xp.astype(of_s, xp.float64))
+            weight = weight + xp.astype(of_s, xp.float64) * (votes[s] >= 0)
             count = count + (votes[s] == votes[r])
         ahead = (count > most) | ((count == most) & ((weight > mass) | ((weight == mass) & (votes[r] < best))))
         ahead = ahead & (votes[r] >= 0)
