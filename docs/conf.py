@@ -6,7 +6,7 @@ from quorate import __version__
 
 project = "quorate"
 author = "The quorate developers"
-copyright = "2025, The quorate developers; Apache-2.0"
+copyright = "The quorate developers; Apache-2.0"
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
