@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sphinx.ext import autosummary
+
 from quorate import __version__
 
 project = "quorate"
@@ -9,7 +11,13 @@ author = "The quorate developers"
 copyright = "The quorate developers; Apache-2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+]
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -24,8 +32,10 @@ autosummary_generate = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True  # as list items: the fields of a NamedTuple are attributes already
 
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.", "Eqs.")  # a summary does not end at one
 
-def _skip_field(app: Any, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
+
+def _skip_field(app: Any, what: str, name: str, obj: object, *rest: Any) -> bool | None:
     """Fields of a NamedTuple stand in the docstring of the class; "Alias for field number 0" says nothing."""
     return True if type(obj).__name__ == "_tuplegetter" else None
 
