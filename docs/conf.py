@@ -1,5 +1,7 @@
 """How the documentation is built: `make docs`, or `make check` with warnings as errors."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 from sphinx.ext import autosummary
@@ -29,6 +31,7 @@ html_title = f"quorate {version}"
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 autosummary_generate = True
+shutil.rmtree(Path(__file__).parent / "api", ignore_errors=True)  # or pages of modules that are gone would stay
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True  # as list items: the fields of a NamedTuple are attributes already
 
