@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.squad import Confidence, Recorded, Rule, Static, drive, replay
-from quorate.squad.replaying import _prepare
+from quorate.squad.replaying import prepare
 from tests.squad.cases import committees
 
 
@@ -30,7 +30,7 @@ class Eager:
 @settings(max_examples=60, deadline=None)
 @given(committees(orders=False), st.sampled_from([Rule("mean", 0.6), Rule("mean", 0.6, panel="all"), Static()]))
 def test_an_eager_source_gives_the_answers_of_a_lazy_one(case, policy):
-    lattice = _prepare(case.probs, case.macs, None, None, case.present, True).lattice
+    lattice = prepare(case.probs, case.macs, None, None, case.present, True).lattice
     n = case.probs.shape[2]
     lazy, _ = drive(policy, Recorded(case.probs, case.present), n, lattice)
     eager, _ = drive(policy, Eager(case.probs, lattice, case.present), n, lattice)
@@ -41,7 +41,7 @@ def test_an_eager_source_gives_the_answers_of_a_lazy_one(case, policy):
 @pytest.mark.parametrize("policy", [Rule("mean", 0.2), Confidence(1, 0.2), Static()])
 def test_a_vote_told_twice_or_after_the_decision_changes_nothing(policy):
     probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 3, 5))
-    lattice = _prepare(probs, np.ones((2, 3)), None, None, None, True).lattice
+    lattice = prepare(probs, np.ones((2, 3)), None, None, None, True).lattice
     state = policy.start(5, lattice)
     rows = np.arange(5)
     for branch in [0, 0, 1, 1, 2, 0, 3, 4, 5]:

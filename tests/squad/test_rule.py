@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.squad import Recorded, Rule, confidence, costs, critical_values, drive, quorum, replay, stages
 from quorate.squad.fused import conclude, examine, first_passing
-from quorate.squad.replaying import _prepare, outcome_of
+from quorate.squad.replaying import prepare, outcome_of
 from tests.by_definition import squad_costs, squad_rule
 from tests.squad.cases import arrivals, committees, sample
 
@@ -17,7 +17,7 @@ GOLDEN = json.loads((Path(__file__).parent / "squad_rule.json").read_text())
 
 def by_loop(probs, macs, policy, order=None, present=None, arrival=None, chained=True):
     """What :func:`replay` does, but always vote by vote; returns what a lazy source ran as well."""
-    votes = _prepare(probs, macs, order, arrival, present, chained)
+    votes = prepare(probs, macs, order, arrival, present, chained)
     source = Recorded(probs, present, votes.arrival, chained)
     verdict, ran = drive(policy, source, probs.shape[2], votes.lattice)
     cost = costs(verdict.waited, verdict.cast, verdict.asks, votes.lattice.macs, verdict.pivot is not None, chained)
@@ -265,7 +265,7 @@ def test_a_deadline_forces_the_deepest_stage_with_a_vote(case, rule, seed, told)
         return
     arrival = arrivals(case, seed, lost=0.0)
     num_exits, num_learners, n, _ = case.probs.shape
-    lattice = _prepare(case.probs, case.macs, None, None, None, True).lattice
+    lattice = prepare(case.probs, case.macs, None, None, None, True).lattice
     state = rule.start(n, lattice)
     for event in arrival[:told]:
         for i, branch in enumerate(event.tolist()):
@@ -342,7 +342,7 @@ def test_no_samples_is_an_empty_outcome():
 def test_the_sweep_decides_as_the_comparison_of_bounds():
     probs = np.random.default_rng(1).dirichlet(np.ones(3) * 0.2, size=(3, 5, 400))
     rule = Rule(threshold=0.7)
-    lattice = _prepare(probs, np.ones((3, 5)), None, None, None, True).lattice
+    lattice = prepare(probs, np.ones((3, 5)), None, None, None, True).lattice
     examined = examine(probs, None, rule, lattice.order)
     verdict = conclude(examined, *first_passing(examined.bound, 0.7))
     np.testing.assert_array_equal(verdict.label, replay(probs, np.ones((3, 5)), rule).label)

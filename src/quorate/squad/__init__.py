@@ -12,6 +12,7 @@ from quorate.squad.policies import Confidence, Static
 from quorate.squad.protocol import DECIDED, Lattice, Policy, Source, Verdict
 from quorate.squad.replaying import Outcome, Stages, replay, stages
 from quorate.squad.rule import Rule
+from quorate.squad.tracing import Trace, trace
 from quorate.squad.voting import Settled, plurality, quorum
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Source",
     "Stages",
     "Static",
+    "Trace",
     "Verdict",
     "confidence",
     "costs",
@@ -38,4 +40,5 @@ __all__ = [
     "quorum",
     "replay",
     "stages",
+    "trace",
 ]

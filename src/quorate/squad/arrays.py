@@ -69,7 +69,7 @@ def most_probable(probs: Array) -> tuple[Array, Array]:
     else:
         confidence, vote = probs.max(-1)
         confidence = confidence.double()
-    absent = confidence != confidence  # noqa: PLR0124 (true of NaN alone, in every namespace)
+    absent = confidence != confidence  # NaN
     if absent.any():
         vote = xp.where(absent, -1, vote)
         confidence = xp.where(absent, 0.0, confidence)

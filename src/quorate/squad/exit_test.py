@@ -57,7 +57,8 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
 
     Example:
         >>> import numpy as np
-        >>> mean, bound = confidence(np.array([[0.99], [0.97], [0.4]]), np.array([[True], [True], [False]]), (6.313752,))
+        >>> panel = np.array([[True], [True], [False]])
+        >>> mean, bound = confidence(np.array([[0.99], [0.97], [0.4]]), panel, critical=(6.313752,))
         >>> round(float(mean[0]), 3), round(float(bound[0]), 6)
         (0.98, 0.916862)
     """

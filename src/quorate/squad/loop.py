@@ -91,7 +91,7 @@ class Recorded:
 
     @property
     def ran(self) -> np.ndarray:
-        """``[E, K]``: what a lazy device would have run: each learner up to its deepest vote."""
+        """What a lazy device would have run, ``[E, K]`` samples: each learner up to its deepest vote."""
         ran = self._asked
         num_exits = len(ran)
         if self.chained:

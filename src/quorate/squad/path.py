@@ -1,8 +1,8 @@
 """Policies that follow a path through the lattice and judge the deepest vote of each learner.
 
-All that such a policy adds is three short answers: its path, its distribution, and when to stop. What holds for all of
-them is here: votes told out of turn wait for theirs, absent branches are passed over and bring no new test, and the
-end of the path answers always.
+All that such a policy adds is three short answers: its path, its distribution, and a score that grows with the wish to
+stop. What holds for all of them is here: votes told out of turn wait for theirs, absent branches are passed over and
+bring no new test, and the end of the path answers always.
 
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``n`` of them in a call, ``C`` classes, ``P`` branches on the path.
 This file does not know how distributions are combined.
@@ -50,7 +50,17 @@ class PathState(NamedTuple):
 
 
 class PathPolicy(ABC):
-    """Follow :meth:`path`; after each vote that counts, stop if :meth:`stops` says so."""
+    """Follow :meth:`path`; after each vote that counts, stop if the :meth:`score` is above the :attr:`level`."""
+
+    @property
+    @abstractmethod
+    def level(self) -> float:
+        """What the score must exceed."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether votes count in the order of the path; otherwise as they are told, the path only being asked."""
+        return True
 
     @abstractmethod
     def path(self, lattice: Lattice) -> list[int]:
@@ -61,8 +71,8 @@ class PathPolicy(ABC):
         """``[n, C]``: the policy's distribution, given each learner's deepest vote (at least one per sample)."""
 
     @abstractmethod
-    def stops(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
-        """``[n]``: whether the policy's own test holds after the vote of ``branch``."""
+    def score(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
+        """``[n]``: how much speaks for stopping after the vote of ``branch``; minus infinity where nothing can."""
 
     def start(self, n: int, lattice: Lattice) -> PathState:
         """Everybody stands at the beginning of the path."""
@@ -89,41 +99,53 @@ class PathPolicy(ABC):
         )
 
     def wanted(self, state: PathState) -> Array:
-        """The branch each open sample stands before."""
-        return namespace(state.at).where(state.open, state.path[state.at], DECIDED)
+        """The first branch along the path that each open sample has not been told."""
+        xp = namespace(state.at)
+        at = state.at
+        if not self.in_order:
+            unheard = state.waited.reshape(-1, len(at))[state.path[:-1]] < 0
+            at = xp.argmax(xp.astype(unheard, xp.int64), axis=0)
+        return xp.where(state.open, state.path[at], DECIDED)
 
     def tell(self, state: PathState, rows: Array, branch: int, probs: Array) -> PathState:
         """Count the votes whose turn it is; keep those of later turns; drop the others."""
         turn = state.turn[branch]
-        at = state.at[rows]
-        later = state.open[rows] & (at < turn)
-        if later.any():
-            state.early.append((rows[later], branch, probs[later]))
-        now = state.open[rows] & (at == turn)
+        if self.in_order:
+            at = state.at[rows]
+            later = state.open[rows] & (at < turn)
+            if later.any():
+                state.early.append((rows[later], branch, probs[later]))
+            now = state.open[rows] & (at == turn)
+        else:
+            now = state.open[rows] & (state.waited[*divmod(branch, len(state.depth)), rows] < 0) & (turn >= 0)
         if now.any():
             if not now.all():
                 rows, probs = rows[now], probs[now]
-            self._count(state, rows, branch, probs)
-            self._hear_early(state, rows, turn + 1)
+            passed = self.count(state, rows, branch, probs) > self.level
+            state.passed[rows] = passed
+            state.open[rows] = ~passed & (state.at[rows] < len(state.path) - 1)
+            if self.in_order:
+                self._hear_early(state, rows, turn + 1)
         return state
 
-    def _count(self, state: PathState, rows: Array, branch: int, probs: Array) -> None:
+    def count(self, state: PathState, rows: Array, branch: int, probs: Array) -> Array:
+        """Take the votes of ``rows``, whose turn it is, and return their score; an absent vote has none."""
+        xp = namespace(probs)
         e, k = divmod(branch, len(state.depth))
-        voted = ~(probs != probs).any(-1)
+        score = xp.full(len(rows), -xp.inf, dtype=xp.float64, device=probs.device)
         state.waited[e, k, rows] = state.at[rows]
         state.at[rows] += 1
+        voted = ~(probs != probs).any(-1)
         here = rows if voted.all() else rows[voted]
         if len(here):
             state.cast[e, k, here] = True
+            state.exit[here] = e
             deeper = state.depth[k, here] < e
             mine = here[deeper]
             state.depth[k, mine] = e
             state.deepest[k, mine] = (probs if here is rows else probs[voted])[deeper]
-            state.exit[here] = e
-            stop = self.stops(state.lattice, branch, state.depth[:, here], state.deepest[:, here])
-            state.passed[here] = stop
-            state.open[here] = ~stop
-        state.open[rows] &= state.at[rows] < len(state.path) - 1
+            score[voted] = self.score(state.lattice, branch, state.depth[:, here], state.deepest[:, here])
+        return score
 
     def _hear_early(self, state: PathState, rows: Array, turn: int) -> None:
         if not state.early:

@@ -3,6 +3,7 @@
 Shapes: ``E`` exits, ``K`` learners, ``n`` samples, ``C`` classes. Each policy is a path, a distribution and a test.
 """
 
+import math
 from dataclasses import dataclass
 
 from quorate.squad.arrays import namespace
@@ -49,9 +50,15 @@ class Static(PathPolicy):
         """The soft vote."""
         return soft_vote(depth, deepest)
 
-    def stops(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
+    @property
+    def level(self) -> float:
         """Never before the end."""
-        return depth[0] < -1
+        return math.inf
+
+    def score(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
+        """Nothing speaks for stopping."""
+        xp = namespace(deepest)
+        return xp.astype(depth[0], xp.float64) * 0 - math.inf
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,12 @@ class Confidence(PathPolicy):
         """What the learner said at its deepest exit."""
         return deepest[self.learner]
 
-    def stops(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
-        """The exit's confidence is above the threshold."""
+    @property
+    def level(self) -> float:
+        """The threshold."""
+        return self.threshold
+
+    def score(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
+        """The exit's confidence."""
         xp = namespace(deepest)
-        return xp.astype(xp.max(deepest[self.learner], axis=-1), xp.float64) > self.threshold
+        return xp.astype(xp.max(deepest[self.learner], axis=-1), xp.float64)

@@ -17,7 +17,7 @@ from quorate.squad.loop import Recorded, drive
 from quorate.squad.protocol import Array, Lattice, Policy, Verdict
 from quorate.squad.rule import Rule
 
-__all__ = ["Outcome", "Stages", "outcome_of", "replay", "stages"]
+__all__ = ["CheckedVotes", "Outcome", "Stages", "outcome_of", "prepare", "replay", "stages"]
 
 CHUNK = 65_536  # samples whose votes stay in the cache while they are swept
 
@@ -70,7 +70,7 @@ class Stages(NamedTuple):
     pivot: Array
 
 
-class _Votes(NamedTuple):
+class CheckedVotes(NamedTuple):
     """Checked votes: ``probs`` as given, all else where decisions are made (numpy for main memory)."""
 
     probs: Array
@@ -79,7 +79,7 @@ class _Votes(NamedTuple):
     lattice: Lattice
     tol: float
 
-    def chunks(self) -> Iterator[tuple[int, "_Votes"]]:
+    def chunks(self) -> Iterator[tuple[int, "CheckedVotes"]]:
         """Chunks of samples, in at least float32, with their values checked; one empty chunk for no samples."""
         n = self.probs.shape[2]
         for start in range(0, max(n, 1), CHUNK):
@@ -90,12 +90,13 @@ class _Votes(NamedTuple):
             arrival = None if self.arrival is None else self.arrival[:, part]
             checks.check_probs(probs, present, self.tol, start)
             lattice = self.lattice._replace(order=order, like=host(probs)[0, 0, :0, 0])
-            yield start, _Votes(probs, present, arrival, lattice, self.tol)
+            yield start, CheckedVotes(probs, present, arrival, lattice, self.tol)
 
 
-def _prepare(
+def prepare(
     probs: Array, macs: Array, order: Array | None, arrival: Array | None, present: Array | None, chained: bool
-) -> _Votes:
+) -> CheckedVotes:
+    """Check everything but the values of ``probs``, which :meth:`CheckedVotes.chunks` checks as it goes."""
     if not hasattr(probs, "dtype"):
         probs = np.asarray(probs, dtype=np.float64)
     num_exits, num_learners, n, classes = checks.check_shape(probs)
@@ -110,7 +111,7 @@ def _prepare(
         told = None if told is None else xp.asarray(told, device=on.device)
         mask = None if mask is None else xp.asarray(mask, device=on.device)
     lattice = Lattice(table, ranks, classes, on[0, 0, :0, 0], chained)
-    return _Votes(probs, mask, told, lattice, checks.tolerance(str(probs.dtype)))
+    return CheckedVotes(probs, mask, told, lattice, checks.tolerance(str(probs.dtype)))
 
 
 def outcome_of(verdict: Verdict, cost: Costs) -> Outcome:
@@ -156,12 +157,12 @@ def replay(
         >>> outcome.exit, outcome.lazy_macs
         (array([0, 1]), array([ 5., 10.]))
     """
-    votes = _prepare(probs, macs, order, arrival, present, chained)
+    votes = prepare(probs, macs, order, arrival, present, chained)
     parts = [_decide(part, policy) for _, part in votes.chunks()]
     return _like(_join(parts), probs)
 
 
-def _decide(votes: _Votes, policy: Policy) -> Outcome:
+def _decide(votes: CheckedVotes, policy: Policy) -> Outcome:
     lattice = votes.lattice
     if isinstance(policy, Rule) and votes.arrival is None:
         examined = examine(votes.probs, votes.present, policy, lattice.order)
@@ -210,7 +211,7 @@ def stages(
     """
     if not isinstance(rule, Rule):
         raise TypeError(f"stages needs a Rule, got {type(rule).__name__}: other policies have no stages")
-    votes = _prepare(probs, macs, order, None, present, True)
+    votes = prepare(probs, macs, order, None, present, True)
     parts = []
     for _, part in votes.chunks():
         examined = examine(part.probs, part.present, rule, part.lattice.order)

@@ -107,7 +107,8 @@ class Rule:
             return None
         if num_learners < 2:
             raise ValueError(
-                "criterion='t-test' needs at least 2 learners, got 1: one confidence has no deviation; use criterion='mean'"
+                "criterion='t-test' needs at least 2 learners, got 1: "
+                "one confidence has no deviation; use criterion='mean'"
             )
         most = num_learners - 1 if self.panel == "all" else quorum_size(num_learners) - 1
         if self.critical is None:
