@@ -49,7 +49,7 @@ def simulate(macs, waited, asks):
     queue = [(float(macs[0][k]), k, 0) for k in asks]
     heapq.heapify(queue)
     missing, now = set(waited), 0.0
-    done = {k: 0.0 for k in asks}
+    done = dict.fromkeys(asks, 0.0)
     while missing:
         now, k, e = heapq.heappop(queue)
         done[k] = now

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.squad import Recorded, Rule, confidence, costs, critical_values, drive, quorum, replay, stages
 from quorate.squad.fused import conclude, examine, first_passing
-from quorate.squad.replaying import prepare, outcome_of
+from quorate.squad.replaying import outcome_of, prepare
 from tests.by_definition import squad_costs, squad_rule
 from tests.squad.cases import arrivals, committees, sample
 
