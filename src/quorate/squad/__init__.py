@@ -13,6 +13,7 @@ from quorate.squad.protocol import DECIDED, Lattice, Policy, Source, Verdict
 from quorate.squad.replaying import Outcome, Stages, replay, stages
 from quorate.squad.rule import Rule
 from quorate.squad.tracing import Trace, trace
+from quorate.squad.votes import Votes
 from quorate.squad.voting import Settled, plurality, quorum
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Static",
     "Trace",
     "Verdict",
+    "Votes",
     "confidence",
     "costs",
     "critical_values",

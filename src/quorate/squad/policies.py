@@ -41,6 +41,10 @@ class Static(PathPolicy):
         array([[0.35, 0.65]])
     """
 
+    def __str__(self) -> str:
+        """As tables name it."""
+        return "static soft vote"
+
     def path(self, lattice: Lattice) -> list[int]:
         """The last branch of each learner."""
         num_exits, num_learners = lattice.macs.shape
@@ -85,6 +89,10 @@ class Confidence(PathPolicy):
         """Refuse a threshold that could never be passed."""
         if not 0 <= self.threshold < 1:
             raise ValueError(f"threshold must lie in [0, 1), got {self.threshold}")
+
+    def __str__(self) -> str:
+        """As tables name it."""
+        return f"learner {self.learner}, confidence above {self.threshold:g}"
 
     def path(self, lattice: Lattice) -> list[int]:
         """The exits of the learner."""

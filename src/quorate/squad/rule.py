@@ -101,6 +101,11 @@ class Rule:
         if self.critical is not None:
             object.__setattr__(self, "critical", tuple(float(t) for t in self.critical))
 
+    def __str__(self) -> str:
+        """As tables name it."""
+        panel = ", all who agree" if self.panel == "all" else ""
+        return f"SQUAD, {self.criterion} above {self.threshold:g}{panel}"
+
     def critical_for(self, num_learners: int) -> tuple[float, ...] | None:
         """The critical values that panels of up to ``num_learners`` may need; None for the mean."""
         if self.criterion == "mean":
