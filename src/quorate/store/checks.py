@@ -3,7 +3,6 @@
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``C`` classes. This file does not know what a file is.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -116,6 +115,6 @@ def _milliseconds(milliseconds: Mapping[int, Any], shape: tuple[int, ...]) -> di
 
 
 def _chained(chained: Any) -> bool:
-    if as_numpy(chained).dtype.kind != "b" or math.prod(as_numpy(chained).shape) != 1:
+    if not isinstance(chained, bool | np.bool_):
         raise ValueError(f"chained must be one boolean, got {short(chained)}")
     return bool(chained)
