@@ -85,7 +85,7 @@ def _read_entry(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, size
                 f"{name} declares {math.prod(shape)} numbers of {dtype.itemsize} bytes in an entry of "
                 f"{info.file_size} bytes: the file is damaged, save it again"
             )
-        data = entry.read(info.file_size - start)
+        data = bytearray(entry.read(info.file_size - start))  # arrays over bytes could not be written to
     if start + len(data) != info.file_size:
         raise ValueError(f"{name} is cut off: save it again")
     if dtype.kind == "U" and _codes(data, dtype).max(initial=0) > sys.maxunicode:  # numpy would break on such a text
@@ -93,7 +93,7 @@ def _read_entry(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, size
     return np.ndarray(shape, dtype, buffer=data, order="F" if fortran else "C")
 
 
-def _codes(data: bytes, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _codes(data: bytearray, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The characters of numpy text as numbers."""
     return np.frombuffer(data, dtype=np.dtype(np.uint32).newbyteorder(dtype.byteorder))
 
