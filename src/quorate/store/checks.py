@@ -3,7 +3,6 @@
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``C`` classes. This file does not know what a file is.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -59,7 +58,7 @@ def _expect(name: str, values: Any, kinds: str, shape: tuple[int, ...] | None = 
     if array.dtype.kind not in kinds:
         raise ValueError(f"{name} must hold {KINDS[kinds]}, got the type {array.dtype}: convert it")
     if shape is not None and array.shape != shape:
-        raise ValueError(f"{name} must have the shape {shape} to go with the probabilities, got {array.shape}")
+        raise ValueError(f"{name} must have the shape {shape} of the probabilities, got {array.shape}: record it again")
     return array
 
 
@@ -78,7 +77,9 @@ def _costs(name: str, costs: Any, shape: tuple[int, ...]) -> Array:
     bad = ~(np.isfinite(costs_EK) & (costs_EK >= 0))
     if bad.any():
         e, k = (int(i[0]) for i in np.nonzero(bad))
-        raise ValueError(f"{name} must be finite and not negative, got {costs_EK[e, k]:g} at exit {e}, learner {k}")
+        raise ValueError(
+            f"{name} must be finite and not negative, got {costs_EK[e, k]:g} at exit {e}, learner {k}: correct it"
+        )
     return costs_EK
 
 
@@ -92,7 +93,7 @@ def _split(split: Array) -> Array:
 def _order(order: Any, E: int, K: int, N: int) -> Array:
     ranks = _expect("order", order, "iu").astype(np.int64)
     if ranks.shape not in ((E, K), (E, K, N)):
-        raise ValueError(f"order must have the shape {(E, K)} or {(E, K, N)}, got {ranks.shape}")
+        raise ValueError(f"order must have the shape {(E, K)} or {(E, K, N)}, got {ranks.shape}: correct it")
     learners = np.arange(K).reshape((1, K) + (1,) * (ranks.ndim - 2))
     if (np.sort(ranks, axis=1) != learners).any():
         raise ValueError(f"order must name each of the learners 0..{K - 1} once at every exit: correct it")
@@ -111,11 +112,11 @@ def _arrival(arrival: Array) -> Array:
 def _milliseconds(milliseconds: Mapping[int, Any], shape: tuple[int, ...]) -> dict[int, Array]:
     for size in milliseconds:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"milliseconds must be given by batch sizes of at least 1, got {size!r}")
+            raise ValueError(f"milliseconds must be given by batch sizes of at least 1, got {size!r}: correct it")
     return {size: _costs(f"milliseconds at batch size {size}", ms, shape) for size, ms in milliseconds.items()}
 
 
 def _chained(chained: Any) -> bool:
-    if as_numpy(chained).dtype.kind != "b" or math.prod(as_numpy(chained).shape) != 1:
-        raise ValueError(f"chained must be one boolean, got {short(chained)}")
+    if not isinstance(chained, bool | np.bool_):
+        raise ValueError(f"chained must be one boolean, got {short(chained)}: give true or false")
     return bool(chained)

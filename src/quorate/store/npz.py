@@ -10,6 +10,7 @@ This file does not know what the arrays mean.
 import math
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -29,9 +30,11 @@ HEADER = re.compile(
     r"""\s*['"]shape['"]:\s*\((?P<shape>[\dL,\s]*)\),?\s*\}\s*"""
 )
 LONGEST_HEADER = 10_000
-LARGEST_BOMB = 64 * 2**20
+LARGEST_BOMB = 16 * 2**20
 MOST_UNPACKED = 200
 MOST_DIMENSIONS, LONGEST_SIZE = 8, 18
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, RuntimeError, OverflowError, IndexError, OSError)
+"""What ``zipfile`` raises over damaged bytes: OSError too, when told to seek before the beginning."""
 
 
 def is_zip(start: bytes) -> bool:
@@ -62,7 +65,7 @@ def read_npz(path: Path, names: Collection[str]) -> dict[str, np.ndarray[Any, An
                 if name not in names:
                     raise ValueError(f"holds {short(name)}, which is none of {', '.join(names)}: rename or remove it")
             return {name: _read_entry(archive, name, info, size) for name, info in entries.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, struct.error, RuntimeError, OverflowError, IndexError) as error:
+    except BROKEN as error:
         raise ValueError("is a broken or encrypted zip file: save it again with numpy.savez") from error
 
 
@@ -82,10 +85,17 @@ def _read_entry(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, size
                 f"{name} declares {math.prod(shape)} numbers of {dtype.itemsize} bytes in an entry of "
                 f"{info.file_size} bytes: the file is damaged, save it again"
             )
-        data = entry.read(info.file_size - start)
+        data = bytearray(entry.read(info.file_size - start))  # arrays over bytes could not be written to
     if start + len(data) != info.file_size:
         raise ValueError(f"{name} is cut off: save it again")
+    if dtype.kind == "U" and _codes(data, dtype).max(initial=0) > sys.maxunicode:  # numpy would break on such a text
+        raise ValueError(f"{name} holds text that is not Unicode: save it again")
     return np.ndarray(shape, dtype, buffer=data, order="F" if fortran else "C")
+
+
+def _codes(data: bytearray, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The characters of numpy text as numbers."""
+    return np.frombuffer(data, dtype=np.dtype(np.uint32).newbyteorder(dtype.byteorder))
 
 
 def _read_header(entry: IO[bytes], name: str) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:

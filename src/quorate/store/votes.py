@@ -114,9 +114,19 @@ def _from_npz(path: Path) -> Votes:
     scales = [scale for scale in SCALES if scale in arrays]
     if len(scales) != 1:
         raise ValueError(f"must hold one of {', '.join(SCALES)}, got {' and '.join(scales) or 'none'}: keep one")
+    fields: dict[str, Any] = dict(arrays)
     if (split := arrays.get("split")) is not None and split.dtype.kind == "S":
-        arrays["split"] = np.char.decode(split, "utf-8")
-    return _votes(arrays, scales[0], chained=arrays.get("chained", np.True_))
+        fields["split"] = _text(split)
+    if (chained := arrays.get("chained")) is not None and chained.size == 1:
+        fields["chained"] = chained.item()
+    return _votes(fields, scales[0], chained=fields.get("chained", True))
+
+
+def _text(split: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    try:
+        return np.char.decode(split, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError("split holds text that is not UTF-8: save it as numpy text") from error
 
 
 def _from_tensors(path: Path) -> Votes:
