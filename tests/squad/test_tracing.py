@@ -38,3 +38,12 @@ def test_a_trace_of_a_path(case, threshold, told, seed):
 def test_a_policy_that_cannot_be_traced_is_refused():
     with pytest.raises(TypeError, match="trace needs a Rule or a PathPolicy, got object"):
         trace(np.full((1, 1, 1, 2), 0.5), [[1]], object())
+
+
+def test_chunks_change_nothing(monkeypatch):
+    probs = np.random.default_rng(0).dirichlet(np.ones(4) * 0.3, size=(3, 3, 50))
+    whole = trace(probs, np.ones((3, 3)), Rule())
+    monkeypatch.setattr("quorate.squad.replaying.CHUNK", 7)
+    parts = trace(probs, np.ones((3, 3)), Rule())
+    for a, b in zip([*whole[:4], *whole.costs], [*parts[:4], *parts.costs], strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -61,11 +61,12 @@ def replay(
         document: dict[str, Any] = {**source, "sweep": sweep_rows(part, significance, panel)}
         rows = document["sweep"]
     else:
-        chosen: Policy = {
+        named: dict[str, Policy] = {
             "squad": Rule(criterion, threshold, significance, panel),
             "static": Static(),
             "confidence": Confidence(learner, threshold),
-        }[policy]
+        }
+        chosen = named[policy]
         summary, static = (judge(part, p) for p in (chosen, Static()))
         document = {**source, "policy": str(chosen), **summary.as_json(), "static": static.as_json()}
         rows = [flat(document)]

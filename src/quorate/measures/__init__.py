@@ -1,6 +1,6 @@
 """How good the decisions are: calibration, ranking, diversity, and where the answers came from.
 
-Pure functions over plain arrays (METHOD, section 3): numpy arrays and torch tensors go in, numpy float64 comes out.
+Pure functions over plain arrays: numpy arrays and torch tensors go in, numpy float64 comes out.
 They know nothing of policies, networks or files, and import nothing of quorate.
 """
 

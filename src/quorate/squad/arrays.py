@@ -36,12 +36,8 @@ def host(x: Array) -> Array:
 
 def like(x: Array, model: Array, dtype: Any = None) -> Array:
     """``x`` as the kind of array that ``model`` is, with ``model``'s dtype if ``dtype`` says so."""
-    if isinstance(model, np.ndarray):
-        return x if dtype is None else x.astype(dtype)
-    import torch
-
-    x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x
-    return x if dtype is None else x.to(dtype)
+    x = namespace(model).asarray(x)
+    return x if dtype is None else namespace(x).astype(x, dtype)
 
 
 def wide(p: Array) -> Array:

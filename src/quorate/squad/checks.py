@@ -31,24 +31,29 @@ def tolerance(dtype: str) -> float:
 
 def check_probs(probs: Array, present: Array | None, tol: float, offset: int = 0) -> None:
     """Every row that is there sums to 1 and holds nothing negative; ``offset`` is the index of the first sample."""
+    num_exits, num_learners, n, classes = probs.shape
     xp = namespace(probs)
-    sums = probs @ xp.ones(probs.shape[-1], dtype=probs.dtype, device=probs.device)  # a product outruns short sums
-    good = abs(sums - 1) <= tol
-    if good.shape[-1] and not probs.min() >= 0:  # NaN included
-        good = good & ~(probs < 0).any(-1)
-    good = host(good)
-    if present is not None:
-        good = good | ~present
-    if good.all():
-        return
-    e, k, i = (int(x[0]) for x in namespace(good).nonzero(~good))
-    row = probs[e, k, i]
-    where = f"exit {e}, learner {k}, sample {i + offset}"
+    ones = xp.ones(classes, dtype=probs.dtype, device=probs.device)
+    for e in range(num_exits if n else 0):
+        for k in range(num_learners):
+            rows = probs[e, k]
+            sums = rows @ ones  # a product outruns sums over few classes
+            good = host(abs(sums - 1) <= tol)
+            if not rows.min() >= 0:  # NaN included
+                good = good & ~host((rows < 0).any(-1))
+            if present is not None:
+                good = good | ~present[e, k]
+            if not good.all():
+                i = int(namespace(good).nonzero(~good)[0][0])
+                _refuse(rows[i], sums[i], tol, f"exit {e}, learner {k}, sample {i + offset}")
+
+
+def _refuse(row: Array, total: Array, tol: float, where: str) -> None:
     if (row != row).any():
         raise ValueError(f"probs hold NaN at {where}: mark a branch that did not vote in `present`")
     if (row < 0).any():
         raise ValueError(f"probs must not be negative, got {float(row.min()):.6g} at {where}")
-    raise ValueError(f"probs must sum to 1 within {tol:g}, got {float(sums[e, k, i]):.6g} at {where}: apply a softmax")
+    raise ValueError(f"probs must sum to 1 within {tol:g}, got {float(total):.6g} at {where}: apply a softmax")
 
 
 def check_macs(macs: Array, num_exits: int, num_learners: int) -> np.ndarray:

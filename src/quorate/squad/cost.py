@@ -83,24 +83,24 @@ def costs(waited: Array, cast: Array, asks: Array, macs: Array, stages: bool, ch
     for e in range(num_exits):
         slowest, anybody = zero, needed[e, 0]
         for k in range(num_learners):
-            slowest = xp.maximum(slowest, xp.where(needed[e, k], float(macs[e, k]), 0.0))
+            slowest = xp.maximum(slowest, needed[e, k] * float(macs[e, k]))
             anybody = anybody | needed[e, k]
         f_m = f_m + slowest
         for k in range(num_learners):
-            f_mt = f_mt + xp.minimum(slowest, xp.asarray(float(macs[e, k]), dtype=xp.float64, device=waited.device))
-        eager = xp.where(anybody, float(np.sum(macs[: e + 1])), eager)
+            f_mt = f_mt + xp.minimum(slowest, zero + float(macs[e, k]))
+        eager = xp.maximum(eager, anybody * float(np.sum(macs[: e + 1])))
     for k in range(num_learners):
         clock = ran = zero
         way = np.cumsum(macs[:, k])
         for e in range(num_exits):
-            own, step = float(macs[e, k]), needed[e, k]
-            clock = xp.where(step, float(way[e]), clock) if chained else clock + xp.where(step, own, 0.0)
-            ran = xp.where(cast[e, k], float(way[e]), ran) if chained else ran + xp.where(cast[e, k], own, 0.0)
+            if chained:
+                clock, ran = xp.maximum(clock, needed[e, k] * way[e]), xp.maximum(ran, cast[e, k] * way[e])
+            else:
+                clock, ran = clock + needed[e, k] * macs[e, k], ran + cast[e, k] * macs[e, k]
         arrived, lazy = xp.maximum(arrived, clock), lazy + ran
     for k in range(num_learners):
         if bool(asks[k]):
-            whole = xp.asarray(float(np.sum(macs[:, k])), dtype=xp.float64, device=waited.device)
-            spent = spent + xp.minimum(arrived, whole)
+            spent = spent + xp.minimum(arrived, zero + float(np.sum(macs[:, k])))
     if not stages:
         f_m = f_mt = zero + xp.nan
     return Costs(f_m, f_mt, lazy, eager, arrived, spent)

@@ -63,15 +63,14 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
         (0.98, 0.916862)
     """
     xp = namespace(confidences)
-    none = confidences[0] * 0.0
-    n, total = none, none
+    n, total = confidences[0] * 0.0, confidences[0] * 0.0
     for c, on in zip(confidences, panel, strict=True):
         n, total = n + on, total + c * on
-    empty = n == 0
-    mean = total / xp.where(empty, 1.0, n)
+    some = xp.maximum(n, n * 0 + 1)
+    mean = total / some
     if critical is None:
-        return mean, xp.where(empty, -xp.inf, mean)
-    squares = none
+        return mean, xp.where(n == 0, -xp.inf, mean)
+    squares = n * 0
     for c, on in zip(confidences, panel, strict=True):
         off = (c - mean) * on
         squares = squares + off * off
@@ -79,4 +78,4 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
     sd = xp.sqrt(squares / xp.where(alone, 1.0, n - 1.0))
     table = xp.asarray([0.0, 0.0, *critical], dtype=xp.float64, device=confidences.device)
     t = xp.take(table, xp.astype(n, xp.int64))
-    return mean, xp.where(alone, -xp.inf, mean - t * sd / xp.sqrt(xp.where(empty, 1.0, n)))
+    return mean, xp.where(alone, -xp.inf, mean - t * sd / xp.sqrt(some))

@@ -117,15 +117,18 @@ def first_passing(bound: Array, threshold: float) -> tuple[Array, Array]:
 def answer(examined: Examined, e: int, rows: Array) -> tuple[Array, Array, Array]:
     """``(label, confidence, probs)`` that ``rows`` end with at exit ``e``: the panel's, or forced."""
     xp = namespace(examined.votes)
-    wait = _until_somebody(examined.votes[e][:, rows], examined.wait[e][rows])
-    votes = _heard(examined.votes[e][:, rows], wait)
-    order = examined.order[e]
+
+    def of_rows(x: Array) -> Array:
+        return xp.take(x, rows, axis=-1)  # four times as fast as x[..., rows] in numpy
+
+    votes, order = of_rows(examined.votes[e]), examined.order[e]
+    votes = _heard(votes, _until_somebody(votes, of_rows(examined.wait[e])))
     if order.shape[1] == 1:
         ranked = [xp.take(examined.probs[e, int(k)], rows, axis=0) for k in order[:, 0]]
     else:
-        ranked = [examined.probs[e, learner, rows] for learner in order[:, rows]]
-    label, sure = examined.consensus[e][rows], examined.mean[e][rows]
-    split = xp.nonzero(~examined.reached[e][rows])[0]
+        ranked = [examined.probs[e, learner, rows] for learner in of_rows(order)]
+    label, sure = of_rows(examined.consensus[e]), of_rows(examined.mean[e])
+    split = xp.nonzero(~of_rows(examined.reached[e]))[0]
     if len(split):
         label[split] = plurality(votes[:, split], [p[split] for p in ranked])
     panel = (votes == label) & (label >= 0)

@@ -76,9 +76,10 @@ class Recorded:
         for branch in xp.unique_values(told).tolist():
             if branch != DECIDED:
                 rows = xp.nonzero(told == branch)[0]
-                yield rows, branch, self._vote(rows, *divmod(branch, self.probs.shape[1]), lost)
+                yield rows, branch, self._vote(rows, branch, lost)
 
-    def _vote(self, rows: Array, e: int, k: int, lost: bool) -> Array:
+    def _vote(self, rows: Array, branch: int, lost: bool) -> Array:
+        e, k = divmod(branch, self.probs.shape[1])
         probs = self.probs[e, k, rows]
         if lost:
             return probs * float("nan")

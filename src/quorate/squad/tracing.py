@@ -97,15 +97,24 @@ def trace(
     """
     if not isinstance(policy, Rule | PathPolicy):
         raise TypeError(f"trace needs a Rule or a PathPolicy, got {type(policy).__name__}: replay it instead")
-    of = _of_rule if isinstance(policy, Rule) else _of_path
     votes = prepare(probs, macs, order, arrival, present, chained)
-    parts = [of(_Turns.of(part, policy), policy) for _, part in votes.chunks()]
-    *columns, cost = (list(x) for x in zip(*parts, strict=True))
-    xp = namespace(columns[0][0])
-    return Trace(
-        *(xp.concat(x, axis=1) for x in columns),
-        Costs(*(xp.concat(list(x), axis=1) for x in zip(*cost, strict=True))),
-    )
+    return _join([_of(_Turns.of(part, policy), policy) for _, part in votes.chunks()])
+
+
+def _of(votes: "_Turns", policy: Rule | PathPolicy) -> Trace:
+    return _of_rule(votes, policy) if isinstance(policy, Rule) else _of_path(votes, policy)
+
+
+def _join(parts: list[Trace]) -> Trace:
+    if len(parts) == 1:
+        return parts[0]
+    concat = namespace(parts[0].label).concat
+
+    def joined(name: str) -> Array:
+        return concat([getattr(part, name) for part in parts], axis=1)
+
+    spent = Costs(*(concat(list(x), axis=1) for x in zip(*(part.costs for part in parts), strict=True)))
+    return Trace(joined("score"), joined("label"), joined("exit"), joined("confidence"), spent)
 
 
 class _Turns(NamedTuple):
@@ -181,10 +190,12 @@ def _of_path(votes: _Turns, policy: PathPolicy) -> Trace:
 
 
 def _stack(score: Array, verdicts: list[Verdict], lattice: Lattice) -> Trace:
-    xp = namespace(score)
+    stack = namespace(score).stack
     spent = [costs(v.waited, v.cast, v.asks, lattice.macs, v.pivot is not None, lattice.chained) for v in verdicts]
     return Trace(
         score,
-        *(xp.stack([getattr(v, name) for v in verdicts]) for name in ("label", "exit", "confidence")),
-        Costs(*(xp.stack(list(x)) for x in zip(*spent, strict=True))),
+        stack([v.label for v in verdicts]),
+        stack([v.exit for v in verdicts]),
+        stack([v.confidence for v in verdicts]),
+        Costs(*(stack(list(x)) for x in zip(*spent, strict=True))),
     )
