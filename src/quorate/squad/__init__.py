@@ -5,13 +5,16 @@ Read in this order: ``protocol`` (the seam), ``voting`` and ``exit_test`` (the s
 """
 
 from quorate.squad.cost import COSTS, Costs, costs
+from quorate.squad.documents import policy_from_document, policy_to_document
 from quorate.squad.exit_test import confidence, critical_values
 from quorate.squad.loop import Recorded, drive
 from quorate.squad.path import PathPolicy
-from quorate.squad.policies import Confidence, Static
+from quorate.squad.policies import Agreement, Cascade, Confidence, Soft, Static
+from quorate.squad.pool import Pool
 from quorate.squad.protocol import DECIDED, Lattice, Policy, Source, Verdict
 from quorate.squad.replaying import Outcome, Stages, replay, stages
 from quorate.squad.rule import Rule
+from quorate.squad.temperature import Scaled, fit_temperatures
 from quorate.squad.tracing import Trace, trace
 from quorate.squad.votes import Votes
 from quorate.squad.voting import Settled, plurality, quorum
@@ -19,15 +22,20 @@ from quorate.squad.voting import Settled, plurality, quorum
 __all__ = [
     "COSTS",
     "DECIDED",
+    "Agreement",
+    "Cascade",
     "Confidence",
     "Costs",
     "Lattice",
     "Outcome",
     "PathPolicy",
     "Policy",
+    "Pool",
     "Recorded",
     "Rule",
+    "Scaled",
     "Settled",
+    "Soft",
     "Source",
     "Stages",
     "Static",
@@ -38,7 +46,10 @@ __all__ = [
     "costs",
     "critical_values",
     "drive",
+    "fit_temperatures",
     "plurality",
+    "policy_from_document",
+    "policy_to_document",
     "quorum",
     "replay",
     "stages",

@@ -1,7 +1,7 @@
 """Policies that follow a path through the lattice and judge the deepest vote of each learner.
 
 All that such a policy adds is three short answers: its path, its distribution, and a score that grows with the wish to
-stop. What holds for all of them is here: votes told out of turn wait for theirs, absent branches are passed over and
+stop (and, if it likes, what it keeps of a vote). What holds for all of them is here: votes told out of turn wait for theirs, absent branches are passed over and
 bring no new test, and the end of the path answers always.
 
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``n`` of them in a call, ``C`` classes, ``P`` branches on the path.
@@ -9,14 +9,35 @@ This file does not know how distributions are combined.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from quorate.squad.arrays import namespace
+from quorate.squad.arrays import most_probable, namespace
 from quorate.squad.protocol import DECIDED, Array, Lattice, Verdict
 
-__all__ = ["PathPolicy", "PathState"]
+__all__ = ["PathPolicy", "PathState", "Seen", "breadth_first", "by_cumulative_cost", "depth_first"]
+
+
+class Seen(NamedTuple):
+    """The deepest vote of each learner, of ``n`` samples.
+
+    Attributes:
+        depth: ``[K, n]`` its exit, -1 for a learner that has not voted.
+        votes: ``[K, n]`` its class, -1 for none.
+        kept: ``[K, n, C]`` what the policy keeps of its distribution, 0 for none.
+    """
+
+    depth: Array
+    votes: Array
+    kept: Array
+
+    @property
+    def voters(self) -> Array:
+        """``[n]``: how many learners have voted, at least 1 so that one may divide by it."""
+        xp = namespace(self.depth)
+        return xp.maximum(xp.sum(xp.astype(self.depth >= 0, xp.int64), axis=0), self.depth[0] * 0 + 1)
 
 
 class PathState(NamedTuple):
@@ -28,8 +49,7 @@ class PathState(NamedTuple):
         turn: ``[B]`` position of each branch on the path, -1 off it.
         open: ``[N]`` whether the sample still wants votes.
         at: ``[N]`` position on the path of the next vote.
-        depth: ``[K, N]`` deepest exit at which each learner has voted, -1 for none.
-        deepest: ``[K, N, C]`` the distributions voted there, 0 for none.
+        seen: the deepest votes so far.
         exit: ``[N]`` exit of the last vote that counted, -1 before the first.
         passed, waited, cast: as in :class:`Verdict`.
         early: votes told before their turn, in the order told.
@@ -40,8 +60,7 @@ class PathState(NamedTuple):
     turn: list[int]
     open: Array
     at: Array
-    depth: Array
-    deepest: Array
+    seen: Seen
     exit: Array
     passed: Array
     waited: Array
@@ -66,12 +85,16 @@ class PathPolicy(ABC):
     def path(self, lattice: Lattice) -> list[int]:
         """The branches to ask, in order."""
 
-    @abstractmethod
-    def mix(self, lattice: Lattice, depth: Array, deepest: Array) -> Array:
-        """``[n, C]``: the policy's distribution, given each learner's deepest vote (at least one per sample)."""
+    def keep(self, probs: Array) -> Array:
+        """What of a distribution ``[n, C]`` :meth:`mix` will want: itself."""
+        return probs
 
     @abstractmethod
-    def score(self, lattice: Lattice, branch: int, depth: Array, deepest: Array) -> Array:
+    def mix(self, seen: Seen) -> Array:
+        """``[n, C]``: the policy's distribution, given each learner's deepest vote."""
+
+    @abstractmethod
+    def score(self, lattice: Lattice, branch: int, seen: Seen) -> Array:
         """``[n]``: how much speaks for stopping after the vote of ``branch``; minus infinity where nothing can."""
 
     def start(self, n: int, lattice: Lattice) -> PathState:
@@ -89,8 +112,11 @@ class PathPolicy(ABC):
             turn=turn,
             open=xp.full(n, True, dtype=xp.bool, device=device),
             at=xp.zeros(n, dtype=xp.int64, device=device),
-            depth=xp.full((num_learners, n), -1, dtype=xp.int64, device=device),
-            deepest=xp.zeros((num_learners, n, lattice.classes), dtype=dtype, device=device),
+            seen=Seen(
+                xp.full((num_learners, n), -1, dtype=xp.int64, device=device),
+                xp.full((num_learners, n), -1, dtype=xp.int64, device=device),
+                xp.zeros((num_learners, n, lattice.classes), dtype=dtype, device=device),
+            ),
             exit=xp.full(n, -1, dtype=xp.int64, device=device),
             passed=xp.zeros(n, dtype=xp.bool, device=device),
             waited=xp.full((num_exits, num_learners, n), -1, dtype=xp.int64, device=device),
@@ -117,7 +143,7 @@ class PathPolicy(ABC):
                 state.early.append((rows[later], branch, probs[later]))
             now = state.open[rows] & (at == turn)
         else:
-            now = state.open[rows] & (state.waited[*divmod(branch, len(state.depth)), rows] < 0) & (turn >= 0)
+            now = state.open[rows] & (state.waited[*divmod(branch, len(state.seen.depth)), rows] < 0) & (turn >= 0)
         if now.any():
             if not now.all():
                 rows, probs = rows[now], probs[now]
@@ -131,20 +157,25 @@ class PathPolicy(ABC):
     def count(self, state: PathState, rows: Array, branch: int, probs: Array) -> Array:
         """Take the votes of ``rows``, whose turn it is, and return their score; an absent vote has none."""
         xp = namespace(probs)
-        e, k = divmod(branch, len(state.depth))
+        e, k = divmod(branch, len(state.seen.depth))
         score = xp.full(len(rows), -xp.inf, dtype=xp.float64, device=probs.device)
         state.waited[e, k, rows] = state.at[rows]
         state.at[rows] += 1
-        voted = ~(probs != probs).any(-1)
-        here = rows if voted.all() else rows[voted]
+        vote, _ = most_probable(probs)
+        voted = vote >= 0
+        everybody = bool(voted.all())
+        here = rows if everybody else rows[voted]
         if len(here):
+            depth, votes, kept = state.seen
             state.cast[e, k, here] = True
             state.exit[here] = e
-            deeper = state.depth[k, here] < e
+            deeper = depth[k, here] < e
+            if not (everybody and deeper.all()):
+                vote, probs = vote[voted][deeper], probs[voted][deeper]
             mine = here[deeper]
-            state.depth[k, mine] = e
-            state.deepest[k, mine] = (probs if here is rows else probs[voted])[deeper]
-            score[voted] = self.score(state.lattice, branch, state.depth[:, here], state.deepest[:, here])
+            depth[k, mine], votes[k, mine], kept[k, mine] = e, vote, self.keep(probs)
+            seen = Seen(depth[:, here], votes[:, here], kept[:, here])
+            score[voted] = self.score(state.lattice, branch, seen)
         return score
 
     def _hear_early(self, state: PathState, rows: Array, turn: int) -> None:
@@ -162,7 +193,7 @@ class PathPolicy(ABC):
         xp = namespace(state.at)
         num_exits = len(state.waited)
         silent = state.exit < 0
-        probs = xp.where(silent[:, None], 0.0, self.mix(state.lattice, state.depth, state.deepest))
+        probs = xp.where(silent[:, None], 0.0, self.mix(state.seen))
         probs = xp.astype(probs, state.lattice.like.dtype)
         learners = np.asarray(state.turn).reshape(state.waited.shape[:2]).max(0) >= 0
         return Verdict(
@@ -175,3 +206,36 @@ class PathPolicy(ABC):
             state.cast,
             learners,
         )
+
+
+def depth_first(macs: Array, learners: Sequence[int] | None = None) -> list[int]:
+    """Learner after learner, each through its exits; by whole cost unless an order of ``learners`` is given.
+
+    Example:
+        >>> depth_first(np.array([[5.0, 2.0], [5.0, 2.0]]))
+        [1, 3, 0, 2]
+    """
+    num_exits, num_learners = macs.shape
+    order = np.argsort(macs.sum(0), kind="stable").tolist() if learners is None else learners
+    return [e * num_learners + k for k in order for e in range(num_exits)]
+
+
+def breadth_first(macs: Array) -> list[int]:
+    """Exit after exit, at each the learners by increasing cost.
+
+    Example:
+        >>> breadth_first(np.array([[5.0, 2.0], [2.0, 5.0]]))
+        [1, 0, 2, 3]
+    """
+    order = np.argsort(macs, axis=1, kind="stable")
+    return [e * macs.shape[1] + int(k) for e, row in enumerate(order) for k in row]
+
+
+def by_cumulative_cost(macs: Array) -> list[int]:
+    """In the order in which devices that all start at once would be done; ties by exit, then learner.
+
+    Example:
+        >>> by_cumulative_cost(np.array([[5.0, 2.0], [5.0, 2.0]]))
+        [1, 3, 0, 2]
+    """
+    return [int(branch) for branch in np.argsort(np.cumsum(macs, axis=0).ravel(), kind="stable")]

@@ -16,6 +16,7 @@ from quorate.squad.fused import answer, conclude, examine, first_passing
 from quorate.squad.loop import Recorded, drive
 from quorate.squad.protocol import Array, Lattice, Policy, Verdict
 from quorate.squad.rule import Rule
+from quorate.squad.temperature import Scaled
 
 __all__ = ["CheckedVotes", "Outcome", "Stages", "outcome_of", "prepare", "replay", "stages"]
 
@@ -163,6 +164,8 @@ def replay(
 
 
 def _decide(votes: CheckedVotes, policy: Policy) -> Outcome:
+    if isinstance(policy, Scaled):
+        return _decide(votes._replace(probs=policy.apply(votes.probs)), policy.policy)
     lattice = votes.lattice
     if isinstance(policy, Rule) and votes.arrival is None:
         examined = examine(votes.probs, votes.present, policy, lattice.order)

@@ -13,6 +13,7 @@ from quorate.squad.path import PathPolicy
 from quorate.squad.protocol import Array, Lattice, Policy, Verdict
 from quorate.squad.replaying import CheckedVotes, prepare
 from quorate.squad.rule import Rule
+from quorate.squad.temperature import Scaled
 
 __all__ = ["Stopped", "Trace", "trace"]
 
@@ -79,7 +80,7 @@ def trace(
     Args:
         probs: as in :func:`quorate.squad.replay`, like all that follow.
         macs: ``[E, K]``.
-        policy: a :class:`Rule` or a :class:`PathPolicy`.
+        policy: a :class:`Rule` or a :class:`PathPolicy`, as it is or :class:`Scaled`.
         order: voting order.
         arrival: order of arrival.
         present: which branches voted.
@@ -95,14 +96,18 @@ def trace(
         array([[0.9],
                [0.8]])
     """
-    if not isinstance(policy, Rule | PathPolicy):
-        raise TypeError(f"trace needs a Rule or a PathPolicy, got {type(policy).__name__}: replay it instead")
     votes = prepare(probs, macs, order, arrival, present, chained)
-    return _join([_of(_Turns.of(part, policy), policy) for _, part in votes.chunks()])
+    return _join([_of(part, policy) for _, part in votes.chunks()])
 
 
-def _of(votes: "_Turns", policy: Rule | PathPolicy) -> Trace:
-    return _of_rule(votes, policy) if isinstance(policy, Rule) else _of_path(votes, policy)
+def _of(votes: CheckedVotes, policy: Policy) -> Trace:
+    if isinstance(policy, Scaled):
+        return _of(votes._replace(probs=policy.apply(votes.probs)), policy.policy)
+    if isinstance(policy, Rule):
+        return _of_rule(_Turns.of(votes, policy), policy)
+    if isinstance(policy, PathPolicy):
+        return _of_path(_Turns.of(votes, policy), policy)
+    raise TypeError(f"trace needs a Rule or a PathPolicy, got {type(policy).__name__}: replay it instead")
 
 
 def _join(parts: list[Trace]) -> Trace:

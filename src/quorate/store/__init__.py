@@ -5,6 +5,7 @@ of one line. This package knows the value types of :mod:`quorate.squad`, and not
 """
 
 from quorate.store.atomic import write_atomic
+from quorate.store.policies import read_policy, write_policy
 from quorate.store.votes import read_votes, write_votes
 
-__all__ = ["read_votes", "write_atomic", "write_votes"]
+__all__ = ["read_policy", "read_votes", "write_atomic", "write_policy", "write_votes"]
