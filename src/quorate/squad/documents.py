@@ -4,7 +4,7 @@ This file does not know where documents are kept; see :mod:`quorate.store`.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 from quorate.squad.policies import Agreement, Cascade, Confidence, Soft, Static
@@ -15,7 +15,7 @@ from quorate.squad.temperature import Scaled
 
 __all__ = ["policy_from_document", "policy_to_document"]
 
-PLAIN = {"squad": Rule, "static": Static, "confidence": Confidence, "cascade": Cascade, "soft": Soft,
+PLAIN: dict[str, type[Any]] = {"squad": Rule, "static": Static, "confidence": Confidence, "cascade": Cascade, "soft": Soft,
          "agreement": Agreement}  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def policy_to_document(policy: Policy) -> dict[str, Any]:
         return {"name": "scaled", "policy": policy_to_document(policy.policy), "temperatures": rows}
     for name, kind in PLAIN.items():
         if type(policy) is kind:
-            return {"name": name, **asdict(policy)}
+            return {"name": name, **{field.name: getattr(policy, field.name) for field in fields(kind)}}
     raise TypeError(f"only the policies of quorate can be written, got {type(policy).__name__}")
 
 
@@ -61,7 +61,8 @@ def policy_from_document(document: Mapping[str, Any]) -> Policy:
             known = {field.name for field in fields(PLAIN[name])}
             if set(values) != known:
                 raise ValueError(f"fields must be {sorted(known)}, got {sorted(values)}")
-            return PLAIN[name](**values)
+            plain: Policy = PLAIN[name](**values)
+            return plain
     except (KeyError, TypeError, IndexError, OverflowError) as error:
         raise ValueError(f"does not describe the policy {name!r} ({type(error).__name__}: {error})") from error
     raise ValueError(f"policy must be one of {', '.join([*PLAIN, 'pool', 'scaled'])}, got {name!r}")

@@ -1,8 +1,8 @@
 """Policies that follow a path through the lattice and judge the deepest vote of each learner.
 
 All that such a policy adds is three short answers: its path, its distribution, and a score that grows with the wish to
-stop (and, if it likes, what it keeps of a vote). What holds for all of them is here: votes told out of turn wait for theirs, absent branches are passed over and
-bring no new test, and the end of the path answers always.
+stop (and, if it likes, what it keeps of a vote). What holds for all of them is here: votes told out of turn wait for
+theirs, absent branches are passed over and bring no new test, and the end of the path answers always.
 
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``n`` of them in a call, ``C`` classes, ``P`` branches on the path.
 This file does not know how distributions are combined.

@@ -239,7 +239,8 @@ class Agreement(PathPolicy):
 
     Example:
         >>> from quorate.squad import replay
-        >>> probs = np.array([[[[0.9, 0.1], [0.6, 0.4]], [[0.7, 0.3], [0.2, 0.8]]], [[[0.1, 0.9]] * 2, [[0.2, 0.8]] * 2]])
+        >>> early = [[[0.9, 0.1], [0.6, 0.4]], [[0.7, 0.3], [0.2, 0.8]]]
+        >>> probs = np.array([early, [[[0.1, 0.9]] * 2, [[0.2, 0.8]] * 2]])
         >>> replay(probs, [[1, 2], [1, 2]], Agreement(1.0)).exit
         array([0, 1])
     """

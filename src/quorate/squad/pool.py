@@ -144,7 +144,7 @@ class Pool(PathPolicy):
         *,
         stop: Literal["gate", "confidence"] | None = None,
         threshold: float | None = None,
-        path: Sequence[tuple[int, int]] | None | EllipsisType = ...,
+        path: Sequence[tuple[int, int]] | EllipsisType | None = ...,
     ) -> Self:
         """The same fit with another test, threshold or path; what is not given stays.
 

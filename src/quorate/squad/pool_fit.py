@@ -38,18 +38,14 @@ def fit_pool(
 ) -> Pool:
     """:meth:`Pool.fit`."""
     fitter = Fitter(probs, labels, present, floor, ridge)
-    num_exits, num_learners = fitter.num_exits, fitter.num_learners
-    count = (num_exits + 1) ** num_learners - 1
-    if paths is not None:
-        states = states_near(paths, num_exits, num_learners)
-    elif count <= ALL_STATES:
-        states = {d for d in product(range(-1, num_exits), repeat=num_learners) if max(d) >= 0}
-    else:
-        raise ValueError(
-            f"{num_learners} learners with {num_exits} exits have {count:,} states, more than {ALL_STATES:,}: "
-            "give the `paths` that will be used"
-        )
-    return fitter.pool(states, progress)
+    if paths is None:
+        return fitter.whole(progress)
+    return fitter.pool(states_near(paths, fitter.num_exits, fitter.num_learners), progress)
+
+
+def few_states(num_exits: int, num_learners: int) -> bool:
+    """Whether every depth vector can be fitted: at most 1,024 of them."""
+    return (num_exits + 1) ** num_learners - 1 <= ALL_STATES
 
 
 def states_near(paths: Sequence[Sequence[tuple[int, int]]], num_exits: int, num_learners: int) -> set[Depths]:
@@ -99,7 +95,21 @@ class Fitter:
         self.logs = np.log(np.maximum(values, floor))  # [E, K, N, C]
         self.floor, self.ridge = floor, ridge
         self.fitted: dict[Depths, tuple[Floats, Floats, str | None]] = {}
+        self._whole: Pool | None = None
         self._everybody = (self.num_exits - 1,) * self.num_learners
+
+    def whole(self, progress: Progress | None = None) -> Pool:
+        """The pool that knows every state; fitted once."""
+        if self._whole is None:
+            if not few_states(self.num_exits, self.num_learners):
+                raise ValueError(
+                    f"{self.num_learners} learners with {self.num_exits} exits have "
+                    f"{(self.num_exits + 1) ** self.num_learners - 1:,} states, more than {ALL_STATES:,}: "
+                    "give the `paths` that will be used"
+                )
+            every = product(range(-1, self.num_exits), repeat=self.num_learners)
+            self._whole = self.pool((d for d in every if max(d) >= 0), progress)
+        return self._whole
 
     def pool(self, states: Iterable[Depths], progress: Progress | None = None) -> Pool:
         """The pool that knows ``states``; a state without a single sample is left out."""
@@ -140,9 +150,9 @@ class Fitter:
             self.fitted[depth] = (weights, *self._gate(depth, weights))
         return self.fitted[depth]
 
-    def _rows(self, depth: Depths) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _rows(self, depth: Depths) -> Any:
         """``[N]``: samples in which all branches of the state voted."""
-        return np.logical_and.reduce([self.present[e, k] for k, e in enumerate(depth) if e >= 0])
+        return np.all([self.present[e, k] for k, e in enumerate(depth) if e >= 0], axis=0)
 
     def _logs(self, depth: Depths, rows: Array) -> Floats:
         """``[V, n, C]`` of those who have voted."""

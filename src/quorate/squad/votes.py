@@ -61,12 +61,23 @@ class Votes(NamedTuple):
         if not len(rows):
             names = ", ".join(repr(str(name)) for name in np.unique(self.split))
             raise ValueError(f"split must be one of {names}, got {split!r}")
-        by_sample = self.order is not None and self.order.ndim == 3
+        return self.rows(rows)
+
+    def rows(self, rows: Array) -> Self:
+        """The votes on some samples.
+
+        Example:
+            >>> Votes(np.ones((1, 1, 3, 1)), np.arange(3), np.ones((1, 1))).rows(np.array([2, 0])).labels
+            array([2, 0])
+        """
+        order = self.order
+        if order is not None and order.ndim == 3 and order.shape[2] > 1:
+            order = order[:, :, rows]
         return self._replace(
             probs=self.probs[:, :, rows],
             labels=self.labels[rows],
-            split=self.split[rows],
+            split=None if self.split is None else self.split[rows],
             present=None if self.present is None else self.present[:, :, rows],
-            order=self.order[:, :, rows] if self.order is not None and by_sample else self.order,
+            order=order,
             arrival=None if self.arrival is None else self.arrival[:, rows],
         )
