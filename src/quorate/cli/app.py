@@ -15,3 +15,4 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command("quorate.cli.replay:replay", help="Replay a policy over recorded votes: accuracy, every cost, calibration.")
+app.command("quorate.cli.data:app", name="data", help="Fetch data sets, and look at what one holds.")

@@ -36,6 +36,7 @@ class _Kind(NamedTuple):
     pickled: Layout
     train: int  # how many of the files hold training images; then one of test images, then the names
     each: int  # images in a training file
+    test: int  # images in the test file
     labels_key: str
     names_key: str
 
@@ -50,6 +51,7 @@ _CIFAR10 = _Kind(
     Layout("cifar-10-batches-py", (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")),
     5,
     10_000,
+    10_000,
     "labels",
     "label_names",
 )
@@ -61,6 +63,7 @@ _CIFAR100 = _Kind(
     Layout("cifar-100-python", ("train", "test", "meta")),
     1,
     50_000,
+    10_000,
     "fine_labels",
     "fine_label_names",
 )
@@ -144,7 +147,7 @@ def _load(kind: _Kind, root: Path, verify: bool) -> Dataset:
     for i, path in enumerate(paths[: kind.train]):
         rows = slice(i * kind.each, (i + 1) * kind.each)
         train_images[rows], train_labels[rows] = read(kind, path, kind.each)
-    test_images, test_labels = read(kind, paths[kind.train], 10_000)
+    test_images, test_labels = read(kind, paths[kind.train], kind.test)
     source = f"{layout.folder}, https://www.cs.toronto.edu/~kriz/cifar.html"
     return Dataset(
         kind.name,

@@ -85,7 +85,7 @@ def find(name: str, root: Path, layouts: Sequence[Layout]) -> tuple[Layout, dict
             said.append(f"there is no folder {layout.folder} (with {', '.join(layout.files)})")
     raise QuorateError(
         f"{name} is not in {root}: {'; '.join(said)}. "
-        f"Fetch it with `quorate data fetch {name} --root {root}`, or name the folder above it as root"
+        f"Fetch it with `quorate data fetch {name} --root {root}`, or give the folder above its own as root"
     )
 
 
