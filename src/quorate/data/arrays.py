@@ -10,9 +10,11 @@ This file does not know splits or augmentation, and never imports torch: what a 
 it is.
 """
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +73,8 @@ def from_arrays(
         raise ValueError("test_images and test_labels must be given together")
     images, raw_labels = _images("training", train_images), _flat("training", train_labels)
     names, labels = _classes(raw_labels, classes)
+    if not len(images):
+        raise ValueError("the training part has no images")
     if len(labels) != len(images):
         raise ValueError(f"training labels must be one an image, got {len(labels)} for {len(images)} images")
     if test_images is not None and test_labels is not None:
@@ -158,26 +162,23 @@ def load_arrays(paths: str, *, mirror: bool = False, seed: int = 0) -> Dataset:
     try:
         parts = _npz(files[0]) if len(files) == 1 else _npy(files)
         return from_arrays(files[0].stem, **parts, mirror=mirror, source=f"arrays in {files[0].name}", seed=seed)
-    except (ValueError, EOFError, OSError, IndexError, KeyError) as error:
+    except (BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise QuorateError(f"{paths}: damaged or cut short ({error})") from None
+    except ValueError as error:
         raise QuorateError(f"{paths}: {error}") from None
 
 
 def _npz(file: Path) -> dict[str, Any]:
-    from zipfile import BadZipFile
-
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("one array only; give IMAGES.npy,LABELS.npy")
-            chosen = {ours: next((key for key in keys if key in archive), None) for ours, keys in _KEYS.items()}
-            if chosen["train_images"] is None or chosen["train_labels"] is None:
-                wanted = " or ".join(
-                    f"{a}, {b}" for a, b in zip(_KEYS["train_images"], _KEYS["train_labels"], strict=True)
-                )
-                raise ValueError(f"must hold arrays called {wanted}; holds {', '.join(archive.files) or 'none'}")
-            return {ours: archive[key] for ours, key in chosen.items() if key is not None}
-    except BadZipFile as error:
-        raise ValueError(f"damaged or no .npz file ({error})") from None
+    with file.open("rb") as stream:  # numpy leaves files it cannot read open
+        archive = np.load(stream, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("holds one array only; give IMAGES.npy,LABELS.npy")
+        chosen = {ours: next((key for key in keys if key in archive), None) for ours, keys in _KEYS.items()}
+        if chosen["train_images"] is None or chosen["train_labels"] is None:
+            pairs = zip(_KEYS["train_images"], _KEYS["train_labels"], strict=True)
+            wanted = " or ".join(f"{images}, {labels}" for images, labels in pairs)
+            raise ValueError(f"must hold arrays called {wanted}; holds {', '.join(archive.files) or 'none'}")
+        return {ours: archive[key] for ours, key in chosen.items() if key is not None}
 
 
 def _npy(files: Sequence[Path]) -> dict[str, Any]:
