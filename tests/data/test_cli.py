@@ -41,7 +41,7 @@ def test_show_lists_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixt
             (tmp_path / name).mkdir(exist_ok=True)
             Image.new("RGB", (9, 9)).save(tmp_path / name / f"{i}.png")
     (tmp_path / "dog" / "[bold]bad.png").touch()
-    with pytest.warns(UserWarning, match="1 pictures left out"):
+    with pytest.warns(UserWarning, match="1 picture left out"):
         assert main(["data", "show", f"folder:{tmp_path}", "--side", "16"]) == 0
     assert "left out: dog/[bold]bad.png" in capsys.readouterr().out
 

@@ -116,6 +116,30 @@ def test_unreadable_pictures_are_listed_by_name(tmp_path: Path) -> None:
     assert len(data.train_labels) + len(data.test_labels) == 10
 
 
+def test_a_bomb_of_pixels_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes(tmp_path)
+    picture(tmp_path / "red" / "bomb.png", size=(300, 300))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10_000)
+    with pytest.warns(UserWarning, match="1 picture left out: red/bomb"):
+        assert "decompression bomb" in load_folder(tmp_path, side=8).skipped[0]
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "gif", "bmp", "tif", "webp"])
+@pytest.mark.filterwarnings("ignore")
+def test_changed_bytes_are_read_or_refused_never_more(tmp_path: Path, ending: str) -> None:
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (20, 24, 3), np.uint8)).save(tmp_path / f"a.{ending}")
+    whole = (tmp_path / f"a.{ending}").read_bytes()
+    for _ in range(60):
+        changed = bytearray(whole[: rng.integers(1, len(whole) + 1)])
+        changed[int(rng.integers(len(changed)))] = int(rng.integers(256))
+        (tmp_path / f"a.{ending}").write_bytes(changed)
+        try:
+            assert read_picture(tmp_path / f"a.{ending}", 8, 3).shape == (8, 8, 3)
+        except QuorateError as error:
+            assert f"a.{ending}" in str(error)  # noqa: PT017
+
+
 def test_many_unreadable_pictures_are_all_kept_but_not_all_said(tmp_path: Path) -> None:
     classes(tmp_path)
     for i in range(25):
@@ -124,7 +148,7 @@ def test_many_unreadable_pictures_are_all_kept_but_not_all_said(tmp_path: Path) 
         assert len(load_folder(tmp_path, side=8).skipped) == 25
 
 
-@pytest.mark.filterwarnings("ignore:.*pictures left out")
+@pytest.mark.filterwarnings("ignore:.*pictures? left out")
 def test_odd_folders_are_told(tmp_path: Path) -> None:
     def told(folder: Path) -> str:
         with pytest.raises(QuorateError) as caught:

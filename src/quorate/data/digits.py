@@ -35,8 +35,7 @@ def load_digits(root: Path | None = None, verify: bool = True) -> Dataset:
         ((1438, 8, 8, 1), (359, 8, 8, 1))
     """
     with as_file(files("quorate.data") / "digits.npz") as path, np.load(path, allow_pickle=False) as packed:
-        counts, labels = packed["images"], packed["labels"]
+        counts, labels, source = packed["images"], packed["labels"], str(packed["source"])
     images = np.round(counts * (255 / 16)).astype(np.uint8)[..., None]
     names = tuple("0123456789")
-    source = "UCI optical digits (Alpaydin, Kaynak 1998), CC BY 4.0, https://doi.org/10.24432/C50P49"
     return from_arrays("digits", images, labels, classes=names, source=source)

@@ -118,8 +118,8 @@ def _readable(folder: Path, part: _Pictures, skipped: list[str]) -> tuple[_Pictu
     for path, name in zip(*part, strict=True):
         try:
             grey &= is_grey(path)
-        except (OSError, ValueError, SyntaxError) as error:
-            skipped.append(_reason(folder, path, error))
+        except QuorateError as error:
+            skipped.append(_reason(folder, error))
             continue
         kept.paths.append(path)
         kept.classes.append(name)
@@ -143,24 +143,25 @@ def _decode(folder: Path, paths: Sequence[Path], side: int, channels: int, threa
     def into(row: int) -> str:
         try:
             images[row] = read_picture(paths[row], side, channels)
-        except (OSError, ValueError, SyntaxError) as error:
-            return _reason(folder, paths[row], error)
+        except QuorateError as error:
+            return _reason(folder, error)
         return ""
 
     with ThreadPoolExecutor(threads) as pool:
         return images, list(pool.map(into, range(len(paths))))
 
 
-def _reason(folder: Path, path: Path, error: Exception) -> str:
-    words = str(error) if str(path) not in str(error) else "not a picture that can be read"
-    return f"{path.relative_to(folder)}: {words}"
+def _reason(folder: Path, error: QuorateError) -> str:
+    return str(error).replace(f"{folder}/", "", 1)
 
 
 def _warn(folder: Path, skipped: Sequence[str]) -> None:
     if skipped:
         more = f"; and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
         listed = "; ".join(skipped[:_SHOWN])
-        warnings.warn(f"{folder}: {len(skipped)} pictures left out: {listed}{more}", stacklevel=3)
+        warnings.warn(
+            f"{folder}: {len(skipped)} picture{'s' * (len(skipped) > 1)} left out: {listed}{more}", stacklevel=3
+        )
 
 
 def _every_class(labels: Labels, names: tuple[str, ...]) -> None:

@@ -9,12 +9,16 @@ Shapes: ``[side, side, C]`` uint8, ``C`` 1 or 3.
 This file does not know folders, classes or labels.
 """
 
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quorate.data.dataset import Images
+from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -47,9 +51,7 @@ def is_grey(path: Path) -> bool:
         ...     is_grey(Path(folder) / "a.png")
         True
     """
-    from PIL import Image
-
-    with Image.open(path) as image:
+    with _opened(path) as image:
         return image.mode in _GREY
 
 
@@ -57,8 +59,8 @@ def read_picture(path: Path, side: int, channels: int) -> Images:
     """Decode one picture to ``[side, side, channels]``.
 
     Raises:
-        OSError: it cannot be read (Pillow's words say why).
-        ValueError: its pixels are floating-point numbers, whose range nobody knows.
+        QuorateError: it cannot be read, has a bomb's number of pixels, or pixels that are floating-point numbers,
+            whose range nobody knows.
 
     Example:
         >>> import tempfile
@@ -70,11 +72,35 @@ def read_picture(path: Path, side: int, channels: int) -> Images:
     """
     from PIL import Image, ImageOps
 
-    with Image.open(path) as opened:
+    with _opened(path) as opened:
         opened.draft(None, (2 * side, 2 * side))  # a JPEG decoder may leave out what the resize would drop anyway
         image = _eight_bits(ImageOps.exif_transpose(opened))
         square = ImageOps.fit(image.convert("RGB" if channels == 3 else "L"), (side, side), Image.Resampling.BICUBIC)
     return np.asarray(square, np.uint8).reshape(side, side, channels)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["Image.Image"]:
+    """An open picture; whatever Pillow raises about it becomes one error that names the file and the reason."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            yield image
+    except UnidentifiedImageError:
+        raise QuorateError(f"{path}: not a picture that can be read") from None
+    except (
+        Image.DecompressionBombError,
+        ArithmeticError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ) as error:  # decoders of damaged files have been seen to raise all of these
+        raise QuorateError(f"{path}: {error}") from None
 
 
 def _eight_bits(image: "Image.Image") -> "Image.Image":
