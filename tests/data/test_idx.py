@@ -37,6 +37,7 @@ def test_fashion_mnist_is_what_was_written(tmp_path: Path, folder: str, compress
     assert (data.train_images[..., 0] == files["train-images-idx3-ubyte"]).all()
     assert data.test_labels.tolist() == files["t10k-labels-idx1-ubyte"].tolist()
     assert data.shape == (28, 28, 1)
+    assert data.train_images.flags.writeable  # torch warns of arrays that are not
     assert data.classes[9] == "Ankle boot"
     assert data.mirror
 

@@ -158,6 +158,12 @@ def test_a_scale_needs_a_deviation_for_every_channel() -> None:
         scale_for([0.5], [0.0])
 
 
+@pytest.mark.parametrize("batch", [torch.zeros(2, 8, 8, 3), images(2, 3, 8, 8), images(2, 8, 8, 3)[0]])
+def test_batches_must_be_bytes_with_channels_last(batch: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"uint8 \[B, H, W, 3\], got .*channels come last"):
+        normalise(batch, scale_for([0.5] * 3, [0.2] * 3))
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_card_nothing_waits_for_the_host_and_the_batch_fits_a_graph() -> None:

@@ -1,16 +1,16 @@
 """``quorate data``: fetch data sets from where they are published, and look at what one holds."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from quorate.data.dataset import Dataset
 from quorate.data.files import default_root
 from quorate.data.registry import load, lookup
+from quorate.report.tables import percent, print_table
 
 __all__ = ["app"]
 
@@ -18,7 +18,7 @@ app = App(name="data", help="Fetch data sets and look at them.", help_format="ma
 
 
 @app.command
-def fetch(name: str, *, root: Path | None = None) -> None:
+def fetch(name: str, /, *, root: Path | None = None) -> None:
     """Download a data set from where it is published: resumed, checked, unpacked.
 
     An interrupted download goes on where it stopped when the command is given again.
@@ -32,16 +32,17 @@ def fetch(name: str, *, root: Path | None = None) -> None:
         name: cifar10, cifar100, fashion-mnist or mnist.
         root: where data sets are kept; by default `$QUORATE_DATA`, else `~/.cache/quorate`.
     """
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
     from quorate.data import fetch as fetching
 
     origin = lookup(name).origin
-    console = Console()
     if isinstance(origin, str):
-        console.print(origin, soft_wrap=True, highlight=False)
+        print(origin)
         return
     place = default_root() if root is None else root.expanduser().absolute()
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as bars:
+    with Progress(*columns) as bars:
         tasks: dict[str, TaskID] = {}
 
         def show_progress(file: str, done: int, total: int | None) -> None:
@@ -51,16 +52,13 @@ def fetch(name: str, *, root: Path | None = None) -> None:
 
         folder = fetching.fetch(origin, place, show_progress)
     data = lookup(name).load(place, True)
-    console.print(
-        f"{name}: {len(data.train_labels)} + {len(data.test_labels)} images in {folder}",
-        soft_wrap=True,
-        highlight=False,
-    )
+    print(f"{name}: {len(data.train_labels)} + {len(data.test_labels)} images in {folder}")
 
 
 @app.command
 def show(
     name: str,
+    /,
     *,
     root: Path | None = None,
     side: int = 64,
@@ -83,16 +81,16 @@ def show(
         sheet: picture file to write, a row of images for each class.
         verify: compare files with the published checksums.
     """
-    data = load(name, root=root, side=side, verify=verify)
-    console = Console()
-    for line in _facts(data):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
-    console.print(_balance(data))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* left out: ")  # they are listed below
+        data = load(name, root=root, side=side, verify=verify)
+    print("\n".join(_facts(data)))
+    _print_balance(data)
     if sheet is not None:
         from quorate.data.sheet import contact_sheet
 
         contact_sheet(data).save(sheet)
-        console.print(f"contact sheet: {sheet}", soft_wrap=True, highlight=False, markup=False)
+        print(f"contact sheet: {sheet}")
 
 
 def _facts(data: Dataset) -> list[str]:
@@ -108,20 +106,12 @@ def _facts(data: Dataset) -> list[str]:
     return facts + [f"left out: {reason}" for reason in data.skipped]
 
 
-def _balance(data: Dataset) -> Table:
+def _print_balance(data: Dataset) -> None:
     """Every class with its share; of more than 20, the fullest and the emptiest ten."""
-    import numpy as np
-
-    train = np.bincount(data.train_labels, minlength=len(data.classes))
-    test = np.bincount(data.test_labels, minlength=len(data.classes))
-    rows = list(range(len(train)))
-    if len(rows) > 20:
-        ranked = sorted(rows, key=lambda c: (-train[c], c))
-        rows = ranked[:10] + ranked[-10:]
-    title = "class balance" if len(rows) == len(train) else "ten fullest, ten emptiest"
-    table = Table(title=title, title_justify="left")
-    for heading in ("class", "train", "share", "test"):
-        table.add_column(heading, justify="left" if heading == "class" else "right")
-    for c in rows:
-        table.add_row(data.classes[c], str(train[c]), f"{train[c] / train.sum():.2%}", str(test[c]))
-    return table
+    train, test = (np.bincount(labels, minlength=len(data.classes)) for labels in (data.train_labels, data.test_labels))
+    chosen, title = list(range(len(train))), "class balance"
+    if len(chosen) > 20:
+        ranked = sorted(chosen, key=lambda c: (-train[c], c))
+        chosen, title = ranked[:10] + ranked[-10:], "ten fullest, ten emptiest"
+    rows = [[data.classes[c], f"{train[c]:,}", percent(train[c] / train.sum()), f"{test[c]:,}"] for c in chosen]
+    print_table(["class", "train", "share", "test"], rows, title)

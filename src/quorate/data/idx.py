@@ -125,4 +125,4 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     shape = struct.unpack(f">{blob[3]}I", blob[4:begin])
     if len(blob) - begin != int(np.prod(shape, dtype=object)):
         raise QuorateError(f"{path}: its header promises {list(shape)} bytes, {len(blob) - begin} follow")
-    return np.frombuffer(blob, np.uint8, offset=begin).reshape(shape)
+    return np.frombuffer(blob, np.uint8, offset=begin).reshape(shape).copy()  # bytes cannot be written to

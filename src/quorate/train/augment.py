@@ -172,6 +172,11 @@ def normalise(images: Tensor, scale: Scale) -> Tensor:
         >>> normalise(torch.full((1, 1, 1, 1), 51, dtype=torch.uint8), scale_for([0.0], [0.5])).item()
         0.4...
     """
+    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[3] != len(scale.factor):
+        raise ValueError(
+            f"images must be uint8 [B, H, W, {len(scale.factor)}], got {images.dtype} {list(images.shape)}; "
+            "channels come last"
+        )
     width = images.shape[2]
     rows = images.flatten(2).float()
     rows = torch.addcmul(scale.shift.repeat(width), rows, scale.factor.repeat(width))
