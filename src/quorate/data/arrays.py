@@ -165,7 +165,8 @@ def load_arrays(paths: str, *, mirror: bool = False, seed: int = 0) -> Dataset:
     except (BadZipFile, zlib.error, EOFError, OSError) as error:
         raise QuorateError(f"{paths}: damaged or cut short ({error})") from None
     except ValueError as error:
-        raise QuorateError(f"{paths}: {error}") from None
+        reason = "no .npz or .npy file of plain arrays" if "allow_pickle" in str(error) else error
+        raise QuorateError(f"{paths}: {reason}") from None
 
 
 def _npz(file: Path) -> dict[str, Any]:

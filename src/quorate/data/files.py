@@ -128,7 +128,7 @@ def md5_of(path: Path) -> str:
 def room(shape: tuple[int, ...], limit: int | None = None) -> Images:
     """An uninitialised uint8 array: in memory when it takes less than ``limit`` bytes, else a memory map.
 
-    The file of the map lies in :func:`default_root`, has no name, and is gone when the array is. The limit is half of
+    The file of the map lies in :func:`default_root`, has no name, and is gone when the array is. The limit is a quarter of
     the machine's (or the container's) memory.
 
     Example:
@@ -136,7 +136,7 @@ def room(shape: tuple[int, ...], limit: int | None = None) -> Images:
         (2, 8, 8, 3)
     """
     size = int(np.prod(shape))
-    if size <= (_half_of_memory() if limit is None else limit):
+    if size <= (_quarter_of_memory() if limit is None else limit):
         return np.empty(shape, np.uint8)
     default_root().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=default_root()) as file:
@@ -157,11 +157,11 @@ def taken(images: Images, positions: npt.NDArray[np.int64], limit: int | None = 
     return out
 
 
-def _half_of_memory() -> int:
+def _quarter_of_memory() -> int:
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # no such question on this system
         memory = 2**33
     container = Path("/sys/fs/cgroup/memory.max")
     limit = container.read_text().strip() if container.is_file() else "max"
-    return min(memory, int(limit) if limit.isdigit() else memory) // 2
+    return min(memory, int(limit) if limit.isdigit() else memory) // 4
