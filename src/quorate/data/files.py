@@ -128,8 +128,8 @@ def md5_of(path: Path) -> str:
 def room(shape: tuple[int, ...], limit: int | None = None) -> Images:
     """An uninitialised uint8 array: in memory when it takes less than ``limit`` bytes, else a memory map.
 
-    The file of the map lies in :func:`default_root`, has no name, and is gone when the array is. The limit is a quarter of
-    the machine's (or the container's) memory.
+    The file of the map lies in :func:`default_root`, has no name, and is gone when the array is. The limit is a quarter
+    of the machine's (or the container's) memory.
 
     Example:
         >>> room((2, 8, 8, 3)).shape
