@@ -124,6 +124,14 @@ def test_a_bomb_of_pixels_is_left_out(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "decompression bomb" in load_folder(tmp_path, side=8).skipped[0]
 
 
+def test_a_picture_that_a_program_would_have_to_draw_is_left_out_whatever_its_name(tmp_path: Path) -> None:
+    classes(tmp_path)
+    Image.new("RGB", (9, 9)).save(tmp_path / "red" / "drawing.eps")
+    (tmp_path / "red" / "drawing.eps").rename(tmp_path / "red" / "drawing.png")
+    with pytest.warns(UserWarning, match=r"red/drawing\.png: not a picture that can be read"):
+        assert len(load_folder(tmp_path, side=8).skipped) == 1
+
+
 @pytest.mark.parametrize("ending", ["png", "jpg", "gif", "bmp", "tif", "webp"])
 @pytest.mark.filterwarnings("ignore")
 def test_changed_bytes_are_read_or_refused_never_more(tmp_path: Path, ending: str) -> None:

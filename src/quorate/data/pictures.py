@@ -25,19 +25,21 @@ if TYPE_CHECKING:
 
 __all__ = ["is_grey", "picture_endings", "read_picture"]
 
+_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+"""What is opened: of Pillow's other formats some call programs (EPS runs Ghostscript), most are no photographs."""
 _GREY = {"1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N"}
 
 
 def picture_endings() -> frozenset[str]:
-    """File name endings that Pillow can read, lower case.
+    """File name endings of pictures that are read, lower case.
 
     Example:
-        >>> {".jpg", ".png", ".tif", ".webp"} <= picture_endings()
-        True
+        >>> {".jpg", ".png", ".tif", ".webp"} <= picture_endings(), ".eps" in picture_endings()
+        (True, False)
     """
     from PIL import Image
 
-    return frozenset(end for end, kind in Image.registered_extensions().items() if kind in Image.OPEN)
+    return frozenset(end for end, kind in Image.registered_extensions().items() if kind in _FORMATS)
 
 
 def is_grey(path: Path) -> bool:
@@ -85,7 +87,8 @@ def _opened(path: Path) -> Iterator["Image.Image"]:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as image:
+        Image.init()
+        with Image.open(path, formats=[kind for kind in _FORMATS if kind in Image.OPEN]) as image:
             yield image
     except UnidentifiedImageError:
         raise QuorateError(f"{path}: not a picture that can be read") from None
