@@ -10,6 +10,7 @@ __all__ = ["build"]
 
 COMMANDS = {
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
+    "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
 }
 
 

@@ -1,0 +1,1 @@
+"""How to train: batches of augmented images in, trained learners out."""
