@@ -67,10 +67,10 @@ def test_csv_has_a_row_per_result(capsys, tmp_path, flags):
 
 def test_one_learner_with_absences_from_another_framework(capsys, tmp_path):
     path = tmp_path / "one.npz"
-    present = np.array([[[True, False]], [[False, False]]])
-    probs = np.full((2, 1, 2, 3), 1 / 3)
+    present = np.array([[[True, False, False]], [[False, False, True]]])
+    probs = np.full((2, 1, 3, 3), 1 / 3)
     probs[~present] = np.nan
-    np.savez(path, probs=probs, labels=[0, 1], macs=[[1], [2]], present=present)
+    np.savez(path, probs=probs, labels=[0, 1, 0], macs=[[1], [2]], present=present)
     assert main(["replay", str(path), "--criterion", "mean"]) == 0
     assert "2 samples could not be answered" in capsys.readouterr().out
     assert main(["replay", str(path)]) == 2

@@ -34,6 +34,7 @@ def committees(draw, max_learners=9, max_exits=4, absences=True, orders=True):
         order = rng.permuted(np.broadcast_to(np.arange(num_learners)[None, :, None], shape[:3]), axis=1)
     if absences and draw(st.booleans()):
         present = rng.random(shape[:3]) < draw(st.sampled_from([0.2, 0.7, 0.95]))
+        present[:, :, 0] = True  # a call in which nobody at all can be answered is an error
     return Case(probs, macs, order, present)
 
 
@@ -45,7 +46,7 @@ def sample(case, i):
 
 
 def arrivals(case, seed, lost=0.1):
-    """``[E * K, N]``: a random order in which branches arrive, some of them never; a learner's own come in order."""
+    """``[E * K, N]``: a random order in which branches arrive, some of them never (but of sample 0)."""
     rng = np.random.default_rng(seed)
     num_exits, num_learners, n, _ = case.probs.shape
     arrival = np.full((num_exits * num_learners, n), -1)
@@ -56,6 +57,6 @@ def arrivals(case, seed, lost=0.1):
         for k in learners:
             told.append(reached[k] * num_learners + k)
             reached[k] += 1
-        told = [b for b in told if rng.random() > lost]
+        told = [b for b in told if i == 0 or rng.random() > lost]
         arrival[: len(told), i] = told
     return arrival

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from quorate.squad import Confidence, Recorded, Rule, Static, drive, replay, stages
+from quorate.squad import Confidence, Recorded, Rule, Soft, Static, costs, drive, replay, stages
 from quorate.squad.fused import conclude, examine, first_passing
 from quorate.squad.protocol import Lattice
+from quorate.squad.replaying import outcome_of
 from tests.squad.test_rule import same
 
-MACS = np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 5.0]])
+MACS = np.array([[20_512_345.0, 100_000_003, 30_000_001], [1, 1, 500_000_005]])
 
 
 def votes(n=300, dtype=torch.float32):
@@ -67,7 +68,13 @@ def check_on(device, with_order, with_absences):
     mask = None if present is None else present.to(device)
     ranks = torch.as_tensor(order).to(device)
     lattice = Lattice(MACS, ranks, 5, there[0, 0, :0, 0])
-    for policy in (Rule(threshold=0.4), Rule("mean", 0.6, panel="all"), Static(), Confidence(1, 0.7)):
+    for policy in (
+        Rule(threshold=0.4),
+        Rule("mean", 0.6, panel="all"),
+        Static(),
+        Confidence(1, 0.7),
+        Soft("arrival", 0.7),
+    ):
         expected = replay(
             probs.numpy(), MACS, policy, order=order, present=None if present is None else present.numpy()
         )
@@ -78,8 +85,9 @@ def check_on(device, with_order, with_absences):
                 examined = examine(there, mask, policy, ranks)
                 verdicts.append(conclude(examined, *first_passing(examined.bound, policy.threshold)))
         for verdict in verdicts:
-            for name in ("label", "exit", "confidence", "passed"):
-                np.testing.assert_allclose(getattr(verdict, name).cpu(), getattr(expected, name), atol=1e-12)
+            spent = costs(verdict.waited, verdict.cast, verdict.asks, MACS, verdict.pivot is not None)
+            for name, value in outcome_of(verdict, spent)._asdict().items():
+                np.testing.assert_allclose(value.cpu(), getattr(expected, name), atol=1e-12, rtol=0, err_msg=name)
 
 
 def test_stages_come_back_in_kind():

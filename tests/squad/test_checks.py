@@ -54,7 +54,7 @@ def test_bad_votes_are_refused_with_the_place(arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"probs": fine().astype(int)}, "probs must be floating point, got int64"),
+        ({"probs": fine().astype(int)}, "probs must be floating point of 16 to 64 bits, got int64"),
         ({"order": np.ones((2, 3))}, "order must hold learner indices, got float64"),
         ({"present": np.ones((2, 3, 4))}, "present must be boolean, got float64"),
         ({"arrival": np.ones((6, 4))}, "arrival must hold branch indices, got float64"),
@@ -116,3 +116,24 @@ def test_stages_are_those_of_a_rule():
 
     with pytest.raises(TypeError, match="stages needs a Rule, got Static"):
         stages(fine(), ONES, Static())
+
+
+def test_autocast_and_byte_order_do_not_matter():
+    probs = torch.softmax(torch.randn(1, 3, 50, 7, generator=torch.Generator().manual_seed(0)), -1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        there = replay(probs, np.ones((1, 3)), Rule())
+    swapped = replay(probs.numpy().astype(">f4"), np.ones((1, 3)), Rule())
+    np.testing.assert_array_equal(there.label, swapped.label)
+    macs = torch.ones(1, 3, dtype=torch.bfloat16, requires_grad=True)
+    assert replay(probs, macs, Rule()).lazy_macs.max() <= 3
+
+
+def test_what_is_no_policy_and_what_is_no_table_are_refused():
+    with pytest.raises(TypeError, match="rule must be a policy such as Rule"):
+        replay(fine(), ONES, "mean")
+    with pytest.raises(TypeError, match="macs must be a table of numbers"):
+        replay(fine(), [["a", "b", "c"]] * 2, Rule())
+    with pytest.raises(ValueError, match="macs must be small enough to be added up"):
+        replay(fine(), ONES * 1e308, Rule())
+    with pytest.raises(ValueError, match="critical must hold positive t values"):
+        Rule(critical=[float("nan")])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.squad import Recorded, Rule, confidence, costs, critical_values, drive, quorum, replay, stages
+from quorate.squad import Recorded, Rule, Static, confidence, costs, critical_values, drive, quorum, replay, stages
 from quorate.squad.fused import conclude, examine, first_passing
 from quorate.squad.replaying import outcome_of, prepare
 from tests.by_definition import squad_costs, squad_rule
@@ -122,6 +122,7 @@ def test_any_order_of_arrival_is_the_slow_reading_with_that_order(case, rule, se
         return
     arrival = arrivals(case, seed)
     outcome = replay(case.probs, case.macs, rule, arrival=arrival, present=case.present)
+    same(outcome, by_loop(case.probs, case.macs, rule, present=case.present, arrival=arrival)[0])
     num_exits, num_learners, n, _ = case.probs.shape
     by_cost = np.argsort(case.macs, axis=1, kind="stable").tolist()
     for i in range(n):
@@ -346,3 +347,22 @@ def test_the_sweep_decides_as_the_comparison_of_bounds():
     examined = examine(probs, None, rule, lattice.order)
     verdict = conclude(examined, *first_passing(examined.bound, 0.7))
     np.testing.assert_array_equal(verdict.label, replay(probs, np.ones((3, 5)), rule).label)
+
+
+@pytest.mark.parametrize("policy", [Rule(), Static()])
+def test_a_call_in_which_nobody_could_be_answered_is_an_error(policy):
+    probs, present = np.full((2, 3, 4, 2), 0.5), np.zeros((2, 3, 4), bool)
+    with pytest.raises(ValueError, match="none of the 4 samples could be answered"):
+        replay(probs, np.ones((2, 3)), policy, present=present)
+    present[1, :, 2] = True
+    assert replay(probs, np.ones((2, 3)), policy, present=present).label.tolist() == [-1, -1, 0, -1]
+
+
+def test_a_rule_of_ones_own_is_asked_itself():
+    class Impatient(Rule):
+        def wanted(self, state):
+            return np.full_like(super().wanted(state), -1)
+
+    probs = np.full((1, 3, 2, 2), 0.5)
+    with pytest.raises(ValueError, match="none of the 2 samples"):
+        replay(probs, [[1, 2, 3]], Impatient())

@@ -27,7 +27,8 @@ def namespace(x: Array) -> Any:
 def host(x: Array) -> Array:
     """``x`` as a numpy view where it lies in main memory, unchanged where it does not."""
     if isinstance(x, np.ndarray) or not hasattr(x, "is_cuda"):
-        return np.asarray(x)
+        x = np.asarray(x)
+        return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
     if x.device.type != "cpu":
         return x
     x = x.detach()
@@ -36,7 +37,7 @@ def host(x: Array) -> Array:
 
 def like(x: Array, model: Array, dtype: Any = None) -> Array:
     """``x`` as the kind of array that ``model`` is, with ``model``'s dtype if ``dtype`` says so."""
-    x = namespace(model).asarray(x)
+    x = namespace(model).asarray(x, device=model.device)
     return x if dtype is None else namespace(x).astype(x, dtype)
 
 

@@ -5,7 +5,7 @@ Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``G`` thresholds. This file 
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,18 @@ from quorate.squad.temperature import Scaled, fit_temperatures
 from quorate.squad.tracing import Trace, trace
 from quorate.squad.votes import Votes
 
-__all__ = ["FAMILIES", "Candidate", "Curve", "Fitted", "candidates", "crossfit", "curve_of", "fit", "level_of", "traced"]
+__all__ = [
+    "FAMILIES",
+    "Candidate",
+    "Curve",
+    "Fitted",
+    "candidates",
+    "crossfit",
+    "curve_of",
+    "fit",
+    "level_of",
+    "traced",
+]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -81,8 +92,8 @@ def candidates(macs: Array, families: Sequence[str] = FAMILIES) -> list[Candidat
     Pools come along every order of the learners up to four of them, and by cost beyond that.
 
     Example:
-        >>> [c.name for c in candidates(np.ones((2, 2)), ("squad", "pool"))][:4]
-        ['SQUAD, mean', 'SQUAD, t-test', 'pool, gate, depth-first 0 1', 'pool, gate, depth-first 1 0']
+        >>> [c.name for c in candidates(np.ones((2, 2)), ("squad", "pool"))][:3]
+        ['SQUAD, mean', 'SQUAD, t-test', 'pool, gate, depth-first 0 1']
     """
     unknown = sorted(set(families) - set(FAMILIES))
     if unknown:
@@ -106,16 +117,18 @@ def _static(_: Array) -> list[Candidate]:
 def _squad(macs: Array) -> list[Candidate]:
     rules = [Candidate("squad", "SQUAD, mean", "SQUAD, mean", SURE, lambda f, t: scaled(f, Rule("mean", t)))]
     if macs.shape[1] > 1:
-        rules.append(Candidate("squad", "SQUAD, t-test", "SQUAD, t-test", SURE, lambda f, t: scaled(f, Rule("t-test", t))))
+        rules.append(
+            Candidate("squad", "SQUAD, t-test", "SQUAD, t-test", SURE, lambda f, t: scaled(f, Rule("t-test", t)))
+        )
     return rules
 
 
 def _confidence(macs: Array) -> list[Candidate]:
-    return [
-        Candidate("confidence", "one learner, confidence", f"learner {k}, confidence", SURE,
-                  lambda f, t, k=k: scaled(f, Confidence(k, t)))
-        for k in range(macs.shape[1])
-    ]  # fmt: skip
+    def alone(k: int) -> Candidate:
+        name = f"learner {k}, confidence"
+        return Candidate("confidence", "one learner, confidence", name, SURE, lambda f, t: scaled(f, Confidence(k, t)))
+
+    return [alone(k) for k in range(macs.shape[1])]
 
 
 def _cascade(_: Array) -> list[Candidate]:
@@ -124,12 +137,11 @@ def _cascade(_: Array) -> list[Candidate]:
 
 
 def _soft(_: Array) -> list[Candidate]:
-    walks = (("depth", "depth-first"), ("breadth", "breadth-first"), ("arrival", "order of arrival"))
-    return [
-        Candidate("soft", f"soft vote so far, {said}", f"soft vote so far, {said}", SURE,
-                  lambda f, t, walk=walk: scaled(f, Soft(walk, t)))
-        for walk, said in walks
-    ]  # fmt: skip
+    def along(walk: Literal["depth", "breadth", "arrival"], said: str) -> Candidate:
+        name = f"soft vote so far, {said}"
+        return Candidate("soft", name, name, SURE, lambda f, t: scaled(f, Soft(walk, t)))
+
+    return [along("depth", "depth-first"), along("breadth", "breadth-first"), along("arrival", "order of arrival")]
 
 
 def _agreement(macs: Array) -> list[Candidate]:
@@ -155,17 +167,17 @@ def pool_along(macs: Array, order: Sequence[int]) -> list[Candidate]:
 
 
 def _pool(group: str, walk: str, path: tuple[tuple[int, int], ...] | None) -> list[Candidate]:
-    def make(stop: str) -> Callable[[Fitted, float], Policy]:
-        return lambda f, t: the_pool(f.fitter, path).with_(stop=stop, threshold=t, path=path)  # type: ignore[arg-type]
+    def by(stop: Literal["gate", "confidence"], grid: tuple[float, ...]) -> Candidate:
+        def make(fitted: Fitted, threshold: float) -> Policy:
+            return the_pool(fitted.fitter, path).with_(stop=stop, threshold=threshold, path=path)
 
-    return [
-        Candidate("pool", f"pool, {stop}, {group}", f"pool, {stop}, {walk}", grid, make(stop), path)
-        for stop, grid in (("gate", CHANCE), ("confidence", SURE))
-    ]
+        return Candidate("pool", f"pool, {stop}, {group}", f"pool, {stop}, {walk}", grid, make, path)
+
+    return [by("gate", CHANCE), by("confidence", SURE)]
 
 
 def _as_pairs(path: Sequence[int], num_learners: int) -> tuple[tuple[int, int], ...]:
-    return tuple(divmod(branch, num_learners) for branch in path)  # type: ignore[misc]
+    return tuple(divmod(branch, num_learners) for branch in path)
 
 
 def the_pool(fitter: Fitter, path: tuple[tuple[int, int], ...] | None) -> Pool:

@@ -6,10 +6,13 @@ This file knows no policy.
 
 import numpy as np
 
+from quorate.measures.arrays import as_numpy
 from quorate.squad.arrays import host, namespace
 from quorate.squad.protocol import Array
 
 __all__ = ["check_arrival", "check_macs", "check_order", "check_present", "check_probs", "check_shape", "tolerance"]
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def check_shape(probs: Array) -> tuple[int, int, int, int]:
@@ -19,8 +22,8 @@ def check_shape(probs: Array) -> tuple[int, int, int, int]:
     num_exits, num_learners, n, classes = (int(size) for size in probs.shape)
     if 0 in (num_exits, num_learners, classes):
         raise ValueError(f"probs must have at least one exit, learner and class, got shape {tuple(probs.shape)}")
-    if "float" not in str(probs.dtype):
-        raise TypeError(f"probs must be floating point, got {probs.dtype}")
+    if str(probs.dtype).removeprefix("torch.") not in FLOATS and getattr(probs.dtype, "kind", "") != "f":
+        raise TypeError(f"probs must be floating point of 16 to 64 bits, got {probs.dtype}")
     return num_exits, num_learners, n, classes
 
 
@@ -31,21 +34,27 @@ def tolerance(dtype: str) -> float:
 
 def check_probs(probs: Array, present: Array | None, tol: float, offset: int = 0) -> None:
     """Every row that is there sums to 1 and holds nothing negative; ``offset`` is the index of the first sample."""
-    num_exits, num_learners, n, classes = probs.shape
-    xp = namespace(probs)
-    ones = xp.ones(classes, dtype=probs.dtype, device=probs.device)
+    num_exits, num_learners, n, _ = probs.shape
     for e in range(num_exits if n else 0):
         for k in range(num_learners):
-            rows = probs[e, k]
-            sums = rows @ ones  # a product outruns sums over few classes
-            good = host(abs(sums - 1) <= tol)
+            rows = host(probs[e, k])
+            sums = _sums(rows)
+            good = abs(sums - 1) <= tol
             if not rows.min() >= 0:  # NaN included
-                good = good & ~host((rows < 0).any(-1))
+                good = good & ~(rows < 0).any(-1)
             if present is not None:
                 good = good | ~present[e, k]
             if not good.all():
                 i = int(namespace(good).nonzero(~good)[0][0])
                 _refuse(rows[i], sums[i], tol, f"exit {e}, learner {k}, sample {i + offset}")
+
+
+def _sums(rows: Array) -> Array:
+    xp = namespace(rows)
+    if xp is not np:
+        return xp.sum(rows, axis=-1)
+    with np.errstate(all="ignore"):  # absent branches may hold anything
+        return rows @ np.ones(rows.shape[-1], rows.dtype)  # a product outruns sums over few classes
 
 
 def _refuse(row: Array, total: Array, tol: float, where: str) -> None:
@@ -58,7 +67,10 @@ def _refuse(row: Array, total: Array, tol: float, where: str) -> None:
 
 def check_macs(macs: Array, num_exits: int, num_learners: int) -> np.ndarray:
     """``macs`` as float64 ``[E, K]``, finite and not negative."""
-    table = np.asarray(macs, dtype=np.float64)
+    try:
+        table = np.asarray(as_numpy(macs), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"macs must be a table of numbers [exits, learners], got {macs!r:.60}") from error
     if table.shape != (num_exits, num_learners):
         raise ValueError(
             f"macs must be [exits, learners] = [{num_exits}, {num_learners}] as in probs, got shape {list(table.shape)}"
@@ -67,6 +79,8 @@ def check_macs(macs: Array, num_exits: int, num_learners: int) -> np.ndarray:
     if len(bad):
         e, k = bad[0]
         raise ValueError(f"macs must be finite and not negative, got {table[e, k]:g} at exit {e}, learner {k}")
+    if table.max() > 1e200:
+        raise ValueError(f"macs must be small enough to be added up, got {table.max():g}: give them in millions")
     return table
 
 

@@ -77,14 +77,14 @@ def costs(waited: Array, cast: Array, asks: Array, macs: Array, stages: bool, ch
     """
     xp = namespace(waited)
     num_exits, num_learners, n = waited.shape
-    needed = waited >= 0
+    needed, cast = xp.astype(waited >= 0, xp.float64), xp.astype(cast, xp.float64)
     zero = xp.zeros(n, dtype=xp.float64, device=waited.device)
     f_m = f_mt = lazy = eager = arrived = spent = zero
     for e in range(num_exits):
-        slowest, anybody = zero, needed[e, 0]
+        slowest = anybody = zero
         for k in range(num_learners):
             slowest = xp.maximum(slowest, needed[e, k] * float(macs[e, k]))
-            anybody = anybody | needed[e, k]
+            anybody = xp.maximum(anybody, needed[e, k])
         f_m = f_m + slowest
         for k in range(num_learners):
             f_mt = f_mt + xp.minimum(slowest, zero + float(macs[e, k]))
@@ -94,9 +94,12 @@ def costs(waited: Array, cast: Array, asks: Array, macs: Array, stages: bool, ch
         way = np.cumsum(macs[:, k])
         for e in range(num_exits):
             if chained:
-                clock, ran = xp.maximum(clock, needed[e, k] * way[e]), xp.maximum(ran, cast[e, k] * way[e])
+                clock, ran = (
+                    xp.maximum(clock, needed[e, k] * float(way[e])),
+                    xp.maximum(ran, cast[e, k] * float(way[e])),
+                )
             else:
-                clock, ran = clock + needed[e, k] * macs[e, k], ran + cast[e, k] * macs[e, k]
+                clock, ran = clock + needed[e, k] * float(macs[e, k]), ran + cast[e, k] * float(macs[e, k])
         arrived, lazy = xp.maximum(arrived, clock), lazy + ran
     for k in range(num_learners):
         if bool(asks[k]):

@@ -15,8 +15,14 @@ from quorate.squad.temperature import Scaled
 
 __all__ = ["policy_from_document", "policy_to_document"]
 
-PLAIN: dict[str, type[Any]] = {"squad": Rule, "static": Static, "confidence": Confidence, "cascade": Cascade, "soft": Soft,
-         "agreement": Agreement}  # fmt: skip
+PLAIN: dict[str, Any] = {
+    "squad": Rule,
+    "static": Static,
+    "confidence": Confidence,
+    "cascade": Cascade,
+    "soft": Soft,
+    "agreement": Agreement,
+}
 
 
 def policy_to_document(policy: Policy) -> dict[str, Any]:

@@ -34,9 +34,18 @@ def critical_values(significance: float, most: int) -> tuple[float, ...]:
         >>> [round(t, 6) for t in critical_values(0.05, 4)]
         [6.313752, 2.919986, 2.353363, 2.131847]
     """
+    if most < 0:
+        raise ValueError(f"degrees of freedom must not be negative, got {most}")
     if significance == 0.05 and most <= len(_T95):
         return _T95[:most]
-    from scipy.special import stdtrit
+    try:
+        from scipy.special import stdtrit
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"a t-test at significance {significance:g} with {most} degrees of freedom needs scipy "
+            "(pip install 'quorate[votes]'), or a rule with `critical` values of its own",
+            name="scipy",
+        ) from error
 
     return tuple(float(stdtrit(n, 1 - significance)) for n in range(1, most + 1))
 

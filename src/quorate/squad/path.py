@@ -52,7 +52,7 @@ class PathState(NamedTuple):
         seen: the deepest votes so far.
         exit: ``[N]`` exit of the last vote that counted, -1 before the first.
         passed, waited, cast: as in :class:`Verdict`.
-        early: votes told before their turn, in the order told.
+        early: votes told before their turn, by turn in the order told.
     """
 
     lattice: Lattice
@@ -65,7 +65,7 @@ class PathState(NamedTuple):
     passed: Array
     waited: Array
     cast: Array
-    early: list[tuple[Array, int, Array]]
+    early: dict[int, list[tuple[Array, int, Array]]]
 
 
 class PathPolicy(ABC):
@@ -121,7 +121,7 @@ class PathPolicy(ABC):
             passed=xp.zeros(n, dtype=xp.bool, device=device),
             waited=xp.full((num_exits, num_learners, n), -1, dtype=xp.int64, device=device),
             cast=xp.zeros((num_exits, num_learners, n), dtype=xp.bool, device=device),
-            early=[],
+            early={},
         )
 
     def wanted(self, state: PathState) -> Array:
@@ -140,7 +140,7 @@ class PathPolicy(ABC):
             at = state.at[rows]
             later = state.open[rows] & (at < turn)
             if later.any():
-                state.early.append((rows[later], branch, probs[later]))
+                state.early.setdefault(turn, []).append((rows[later], branch, probs[later]))
             now = state.open[rows] & (at == turn)
         else:
             now = state.open[rows] & (state.waited[*divmod(branch, len(state.seen.depth)), rows] < 0) & (turn >= 0)
@@ -179,28 +179,30 @@ class PathPolicy(ABC):
         return score
 
     def _hear_early(self, state: PathState, rows: Array, turn: int) -> None:
-        if not state.early:
+        if turn not in state.early:
             return
         moved = state.open & False
         moved[rows] = True
-        for early_rows, branch, probs in list(state.early):
-            if state.turn[branch] == turn:
-                mine = moved[early_rows]
+        told, state.early[turn] = state.early[turn], []
+        for early_rows, branch, probs in told:
+            mine = moved[early_rows]
+            if not mine.all():
+                state.early[turn].append((early_rows[~mine], branch, probs[~mine]))
+            if mine.any():
                 self.tell(state, early_rows[mine], branch, probs[mine])
 
     def verdict(self, state: PathState) -> Verdict:
-        """The answers of the votes so far; label -1 where there were none."""
+        """The answers of the votes so far, decided in the precision of :meth:`mix`; label -1 where there were none."""
         xp = namespace(state.at)
         num_exits = len(state.waited)
         silent = state.exit < 0
         probs = xp.where(silent[:, None], 0.0, self.mix(state.seen))
-        probs = xp.astype(probs, state.lattice.like.dtype)
         learners = np.asarray(state.turn).reshape(state.waited.shape[:2]).max(0) >= 0
         return Verdict(
-            xp.where(silent, -1, probs.argmax(-1)),
+            xp.where(silent, -1, xp.argmax(probs, axis=-1)),
             xp.where(silent, num_exits - 1, state.exit),
             xp.where(silent, 0.0, xp.astype(xp.max(probs, axis=-1), xp.float64)),
-            probs,
+            xp.astype(probs, state.lattice.like.dtype),
             state.passed,
             state.waited,
             state.cast,

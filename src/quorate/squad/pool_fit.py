@@ -45,7 +45,7 @@ def fit_pool(
 
 def few_states(num_exits: int, num_learners: int) -> bool:
     """Whether every depth vector can be fitted: at most 1,024 of them."""
-    return (num_exits + 1) ** num_learners - 1 <= ALL_STATES
+    return int((num_exits + 1) ** num_learners) - 1 <= ALL_STATES
 
 
 def states_near(paths: Sequence[Sequence[tuple[int, int]]], num_exits: int, num_learners: int) -> set[Depths]:

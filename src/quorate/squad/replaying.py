@@ -11,6 +11,7 @@ import numpy as np
 
 from quorate.squad import checks
 from quorate.squad.arrays import host, like, namespace, wide
+from quorate.squad.arrivals import order_of
 from quorate.squad.cost import Costs, costs
 from quorate.squad.fused import answer, conclude, examine, first_passing
 from quorate.squad.loop import Recorded, drive
@@ -80,6 +81,23 @@ class CheckedVotes(NamedTuple):
     lattice: Lattice
     tol: float
 
+    def settled(self) -> "CheckedVotes":
+        """The same with an arrival turned into what it amounts to: orders and absences."""
+        if self.arrival is None:
+            return self
+        order, present = order_of(self.arrival, self.lattice.order)
+        if self.present is not None:
+            present = present & self.present
+        return self._replace(arrival=None, present=present, lattice=self.lattice._replace(order=order))
+
+    def told(self, rows: Array, branch: int) -> Array:
+        """``[len(rows), C]``: what one branch says, NaN where it is absent."""
+        e, k = divmod(branch, self.probs.shape[1])
+        probs = host(self.probs)[e, k, rows]
+        if self.present is None:
+            return probs
+        return namespace(probs).where(self.present[e, k, rows][:, None], probs, float("nan"))
+
     def chunks(self) -> Iterator[tuple[int, "CheckedVotes"]]:
         """Chunks of samples, in at least float32, with their values checked; one empty chunk for no samples."""
         n = self.probs.shape[2]
@@ -129,26 +147,27 @@ def outcome_of(verdict: Verdict, cost: Costs) -> Outcome:
 def replay(
     probs: Array,
     macs: Array,
-    policy: Policy,
+    rule: Policy,
     *,
     order: Array | None = None,
     arrival: Array | None = None,
     present: Array | None = None,
     chained: bool = True,
 ) -> Outcome:
-    """Decide recorded votes as ``policy`` would have decided them live.
+    """Decide recorded votes as a policy would have decided them live.
 
     Args:
         probs: ``[E, K, N, C]`` class probabilities of every branch, numpy or torch.
         macs: ``[E, K]`` incremental costs of the branches.
-        policy: a :class:`Rule` or any other policy.
+        rule: a :class:`Rule`, or any other policy.
         order: ``[E, K]`` or ``[E, K, N]``, the learner of each rank, in place of the order of costs.
         arrival: ``[E * K, N]``, branches ``e * K + k`` in the order told, -1 for never: replays what really arrived.
         present: ``[E, K, N]`` False where a branch did not vote; its probabilities may be anything.
         chained: False where branches are whole models (a cascade): a vote costs its own branch, not the way to it.
 
     Raises:
-        ValueError: for votes that are not distributions, naming exit, learner and sample.
+        ValueError: for votes that are not distributions, naming exit, learner and sample; and where there was not one
+            sample that could be answered.
 
     Example:
         >>> import numpy as np
@@ -158,19 +177,30 @@ def replay(
         >>> outcome.exit, outcome.lazy_macs
         (array([0, 1]), array([ 5., 10.]))
     """
+    if not callable(getattr(rule, "tell", None)):
+        raise TypeError(f"rule must be a policy such as Rule() or Static(), got {rule!r:.60}")
     votes = prepare(probs, macs, order, arrival, present, chained)
-    parts = [_decide(part, policy) for _, part in votes.chunks()]
-    return _like(_join(parts), probs)
+    outcome = _join([_decide(part, rule) for _, part in votes.chunks()])
+    refuse_silence(outcome.label)
+    return _like(outcome, probs)
+
+
+def refuse_silence(label: Array) -> None:
+    """A sample that nobody could answer is a fault, told by its label; a call without a single answer is an error."""
+    if len(label) and (label < 0).all():
+        raise ValueError(f"none of the {len(label)} samples could be answered: where they had to be, nobody voted")
 
 
 def _decide(votes: CheckedVotes, policy: Policy) -> Outcome:
     if isinstance(policy, Scaled):
         return _decide(votes._replace(probs=policy.apply(votes.probs)), policy.policy)
-    lattice = votes.lattice
-    if isinstance(policy, Rule) and votes.arrival is None:
+    if type(policy) is Rule:
+        votes = votes.settled()
+        lattice = votes.lattice
         examined = examine(votes.probs, votes.present, policy, lattice.order)
         verdict = conclude(examined, *first_passing(examined.bound, policy.threshold))
     else:
+        lattice = votes.lattice
         source = Recorded(host(votes.probs), votes.present, votes.arrival, lattice.chained)
         verdict, _ = drive(policy, source, votes.probs.shape[2], lattice)
     staged = verdict.pivot is not None

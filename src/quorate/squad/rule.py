@@ -31,7 +31,7 @@ class RuleState(NamedTuple):
         confidences: ``[K, N]`` and
         distributions: ``[K, N, C]`` of those votes.
         passed, waited, cast, pivot, reached: as in :class:`Verdict`.
-        early: votes told before their stage opened, in the order told.
+        early: votes told before their stage opened, by exit in the order told.
     """
 
     lattice: Lattice
@@ -49,7 +49,7 @@ class RuleState(NamedTuple):
     cast: Array
     pivot: Array
     reached: Array
-    early: list[tuple[Array, int, Array]]
+    early: dict[int, list[tuple[Array, int, Array]]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,10 @@ class Rule:
         if not 0 < self.significance < 0.5:
             raise ValueError(f"significance must lie in (0, 0.5), got {self.significance}")
         if self.critical is not None:
-            object.__setattr__(self, "critical", tuple(float(t) for t in self.critical))
+            table = tuple(float(t) for t in self.critical)
+            if not all(0 < t < float("inf") for t in table):
+                raise ValueError(f"critical must hold positive t values, got {table}")
+            object.__setattr__(self, "critical", table)
 
     def __str__(self) -> str:
         """As tables name it."""
@@ -152,7 +155,7 @@ class Rule:
             cast=full(num_exits, num_learners, value=False),
             pivot=full(num_exits),
             reached=full(num_exits, value=False),
-            early=[],
+            early={},
         )
 
     def wanted(self, state: RuleState) -> Array:
@@ -171,7 +174,7 @@ class Rule:
         fresh = state.open[rows] & (state.waited[e, k, rows] < 0)
         later = fresh & (state.stage[rows] < e)
         if later.any():
-            state.early.append((rows[later], branch, probs[later]))
+            state.early.setdefault(e, []).append((rows[later], branch, probs[later]))
         now = fresh & (state.stage[rows] == e)
         if now.any():
             if not now.all():
@@ -237,13 +240,16 @@ class Rule:
 
     def _hear_early(self, state: RuleState, rows: Array, e: int) -> None:
         """Count what had been told of exit ``e`` before it opened for ``rows``."""
-        if not state.early or not len(rows):
+        if e not in state.early or not len(rows):
             return
         opened = state.open & False
         opened[rows] = True
-        for early_rows, branch, probs in list(state.early):
-            if branch // len(state.votes) == e:
-                mine = opened[early_rows]
+        told, state.early[e] = state.early[e], []
+        for early_rows, branch, probs in told:
+            mine = opened[early_rows]
+            if not mine.all():
+                state.early[e].append((early_rows[~mine], branch, probs[~mine]))
+            if mine.any():
                 self.tell(state, early_rows[mine], branch, probs[mine])
 
     def verdict(self, state: RuleState) -> Verdict:

@@ -3,6 +3,7 @@
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``C`` classes. This file does not know what the policies do.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,7 @@ class Scaled:
     """
 
     policy: Policy
-    temperatures: tuple[tuple[float, ...], ...]
+    temperatures: Sequence[Sequence[float]]
 
     def __post_init__(self) -> None:
         """Keep plain numbers, and refuse temperatures that are none."""

@@ -7,6 +7,7 @@ path). This file does not know which threshold is a good one.
 from typing import NamedTuple
 
 from quorate.squad.arrays import host, namespace
+from quorate.squad.arrivals import moments
 from quorate.squad.cost import Costs, costs
 from quorate.squad.fused import conclude, examine
 from quorate.squad.path import PathPolicy
@@ -87,7 +88,8 @@ def trace(
         chained: whether a branch needs the one before it.
 
     Returns:
-        Points whose :meth:`Trace.stop` at ``policy.level`` (a rule's threshold) is what :func:`replay` gives.
+        Points, in numpy arrays for votes in main memory. :meth:`Trace.stop` at a rule's threshold, or at the
+        ``level`` of a path policy, is what :func:`quorate.squad.replay` gives.
 
     Example:
         >>> import numpy as np
@@ -103,10 +105,10 @@ def trace(
 def _of(votes: CheckedVotes, policy: Policy) -> Trace:
     if isinstance(policy, Scaled):
         return _of(votes._replace(probs=policy.apply(votes.probs)), policy.policy)
-    if isinstance(policy, Rule):
-        return _of_rule(_Turns.of(votes, policy), policy)
+    if type(policy) is Rule:
+        return _of_rule(votes, policy)
     if isinstance(policy, PathPolicy):
-        return _of_path(_Turns.of(votes, policy), policy)
+        return _of_path(votes, policy)
     raise TypeError(f"trace needs a Rule or a PathPolicy, got {type(policy).__name__}: replay it instead")
 
 
@@ -122,43 +124,8 @@ def _join(parts: list[Trace]) -> Trace:
     return Trace(joined("score"), joined("label"), joined("exit"), joined("confidence"), spent)
 
 
-class _Turns(NamedTuple):
-    """A chunk of votes in which an arrival has become what it amounts to: orders, and absences."""
-
-    probs: Array
-    present: Array | None
-    lattice: Lattice
-    turns: Array  # [P, 1 or n]: the branches of a path policy, in the order in which they count
-
-    @classmethod
-    def of(cls, votes: CheckedVotes, policy: Policy) -> "_Turns":
-        lattice = votes.lattice
-        num_exits, num_learners = lattice.macs.shape
-        xp = namespace(lattice.order)
-        path = policy.path(lattice) if isinstance(policy, PathPolicy) else list(range(lattice.macs.size))
-        turns = xp.asarray(path, device=lattice.order.device)[:, None]
-        if votes.arrival is None:
-            return cls(votes.probs, votes.present, lattice, turns)
-        told, n = votes.arrival, votes.arrival.shape[1]
-        never = len(told)
-        when = xp.full((never + 1, n), never, dtype=xp.int64, device=told.device)
-        samples = xp.arange(n, device=told.device)
-        for t in range(never):
-            when[told[t], samples] = t  # what never arrives is written to the row beyond the last branch
-        when = when[:-1]
-        arrived = (when < never).reshape(num_exits, num_learners, n)
-        present = arrived if votes.present is None else votes.present & arrived
-        by_exit = xp.take_along_axis(
-            when.reshape(num_exits, num_learners, n), xp.broadcast_to(lattice.order, arrived.shape), axis=1
-        )
-        first = xp.argsort(by_exit, axis=1, stable=True)
-        order = xp.take_along_axis(xp.broadcast_to(lattice.order, arrived.shape), first, axis=1)
-        if isinstance(policy, PathPolicy) and not policy.in_order:
-            turns = turns[xp.argsort(when[turns[:, 0]], axis=0, stable=True), 0]
-        return cls(votes.probs, present, lattice._replace(order=order), turns)
-
-
-def _of_rule(votes: _Turns, rule: Rule) -> Trace:
+def _of_rule(votes: CheckedVotes, rule: Rule) -> Trace:
+    votes = votes.settled()
     examined = examine(votes.probs, votes.present, rule, votes.lattice.order)
     xp = namespace(examined.votes)
     verdicts = []
@@ -168,29 +135,28 @@ def _of_rule(votes: _Turns, rule: Rule) -> Trace:
     return _stack(examined.bound, verdicts, votes.lattice)
 
 
-def _of_path(votes: _Turns, policy: PathPolicy) -> Trace:
+def _of_path(votes: CheckedVotes, policy: PathPolicy) -> Trace:
     """Walk the whole path, whatever the score says."""
+    xp = namespace(host(votes.probs))
+    turns = xp.asarray(policy.path(votes.lattice), device=votes.lattice.order.device)[:, None]
+    if votes.arrival is not None and not policy.in_order:
+        turns = turns[xp.argsort(moments(votes.arrival)[turns[:, 0]], axis=0, stable=True), 0]
+    votes = votes.settled()
     probs = host(votes.probs)
-    xp = namespace(probs)
-    num_learners, n = probs.shape[1:3]
+    n = probs.shape[2]
     state = policy.start(n, votes.lattice)
     everybody = xp.arange(n, device=probs.device)
     scores, verdicts = [], []
-    for turn in votes.turns:
+    for turn in turns:
         score = xp.full(n, -xp.inf, dtype=xp.float64, device=probs.device)
         for branch in xp.unique_values(turn).tolist():
             rows = everybody if len(turn) == 1 else xp.nonzero(turn == branch)[0]
-            e, k = divmod(branch, num_learners)
-            told = probs[e, k, rows]
-            if votes.present is not None:
-                told = xp.where(votes.present[e, k, rows][:, None], told, xp.nan)
-            score[rows] = policy.count(state, rows, branch, told)
+            score[rows] = policy.count(state, rows, branch, votes.told(rows, branch))
         scores.append(score)
-        # the state goes on: what costs read of it now must not change with it
         verdict = policy.verdict(state)
-        verdicts.append(
-            verdict._replace(waited=xp.asarray(verdict.waited, copy=True), cast=xp.asarray(verdict.cast, copy=True))
-        )
+        # the state goes on: what is read of it here must not go on with it
+        waited, cast = (xp.asarray(x, copy=True) for x in (verdict.waited, verdict.cast))
+        verdicts.append(verdict._replace(waited=waited, cast=cast))
     return _stack(xp.stack(scores), verdicts, votes.lattice)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from quorate.measures.arrays import as_numpy
+from quorate.squad.checks import check_arrival, check_macs, check_order
 from quorate.squad.votes import Votes
 from quorate.store.faults import short
 from quorate.store.scales import Scale, as_probs
@@ -39,14 +40,19 @@ def checked(votes: Votes, scale: Scale = "probs") -> Votes:
         )
     E, K, N, C = scores.shape
     present = None if votes.present is None else _expect("present", votes.present, "b", (E, K, N))
+    macs = _costs("macs", votes.macs, (E, K))
+    order = None if votes.order is None else _expect("order", votes.order, "iu").astype(np.int64)
+    arrival = None if votes.arrival is None else _expect("arrival", votes.arrival, "iu", (E * K, N)).astype(np.int64)
+    check_order(order, macs, N)
+    check_arrival(arrival, E * K, N)
     return Votes(
         probs=as_probs(scores, scale, present),
         labels=_labels(_expect("labels", votes.labels, "iu", (N,)), C),
-        macs=_costs("macs", votes.macs, (E, K)),
+        macs=macs,
         split=None if votes.split is None else _split(_expect("split", votes.split, "U", (N,))),
         present=present,
-        order=None if votes.order is None else _order(votes.order, E, K, N),
-        arrival=None if votes.arrival is None else _arrival(_expect("arrival", votes.arrival, "iu", (E * K, N))),
+        order=order,
+        arrival=arrival,
         milliseconds=None if votes.milliseconds is None else _milliseconds(votes.milliseconds, (E, K)),
         chained=_chained(votes.chained),
         metadata=votes.metadata,
@@ -73,14 +79,10 @@ def _labels(labels: Array, num_classes: int) -> Array:
 
 
 def _costs(name: str, costs: Any, shape: tuple[int, ...]) -> Array:
-    costs_EK = _expect(name, costs, "iuf", shape).astype(np.float64)
-    bad = ~(np.isfinite(costs_EK) & (costs_EK >= 0))
-    if bad.any():
-        e, k = (int(i[0]) for i in np.nonzero(bad))
-        raise ValueError(
-            f"{name} must be finite and not negative, got {costs_EK[e, k]:g} at exit {e}, learner {k}: correct it"
-        )
-    return costs_EK
+    try:
+        return check_macs(_expect(name, costs, "iuf", shape), *shape)
+    except ValueError as error:
+        raise ValueError(str(error).replace("macs", name, 1)) from error
 
 
 def _split(split: Array) -> Array:
@@ -88,25 +90,6 @@ def _split(split: Array) -> Array:
         if not str(name).isprintable() or not str(name):
             raise ValueError(f"split must hold printable names, got {short(str(name))}: rename it")
     return split
-
-
-def _order(order: Any, E: int, K: int, N: int) -> Array:
-    ranks = _expect("order", order, "iu").astype(np.int64)
-    if ranks.shape not in ((E, K), (E, K, N)):
-        raise ValueError(f"order must have the shape {(E, K)} or {(E, K, N)}, got {ranks.shape}: correct it")
-    learners = np.arange(K).reshape((1, K) + (1,) * (ranks.ndim - 2))
-    if (np.sort(ranks, axis=1) != learners).any():
-        raise ValueError(f"order must name each of the learners 0..{K - 1} once at every exit: correct it")
-    return ranks
-
-
-def _arrival(arrival: Array) -> Array:
-    branches = np.sort(arrival.astype(np.int64), axis=0)
-    if branches[0].min() < -1 or branches[-1].max() >= len(branches):
-        raise ValueError(f"arrival must hold branches 0..{len(branches) - 1}, or -1 for never: correct it")
-    if ((branches[1:] == branches[:-1]) & (branches[1:] >= 0)).any():
-        raise ValueError("arrival must name no branch twice for one sample: correct it")
-    return arrival.astype(np.int64)
 
 
 def _milliseconds(milliseconds: Mapping[int, Any], shape: tuple[int, ...]) -> dict[int, Array]:
