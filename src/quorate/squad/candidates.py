@@ -107,7 +107,7 @@ def candidates(macs: Array, families: Sequence[str] = FAMILIES) -> list[Candidat
 
 def scaled(fitted: Fitted, policy: Policy) -> Policy:
     """The policy at the fitted temperatures, or as it is where none helped."""
-    return policy if (fitted.temperatures == 1).all() else Scaled(policy, fitted.temperatures)
+    return policy if (fitted.temperatures == 1).all() else Scaled(policy, fitted.temperatures.tolist())
 
 
 def _static(_: Array) -> list[Candidate]:

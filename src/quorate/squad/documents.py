@@ -40,9 +40,9 @@ def policy_to_document(policy: Policy) -> dict[str, Any]:
     if isinstance(policy, Scaled):
         rows = [list(row) for row in policy.temperatures]
         return {"name": "scaled", "policy": policy_to_document(policy.policy), "temperatures": rows}
-    for name, kind in PLAIN.items():
-        if type(policy) is kind:
-            return {"name": name, **{field.name: getattr(policy, field.name) for field in fields(kind)}}
+    for name in PLAIN:
+        if type(policy) is PLAIN[name]:
+            return {"name": name, **{field.name: getattr(policy, field.name) for field in fields(PLAIN[name])}}
     raise TypeError(f"only the policies of quorate can be written, got {type(policy).__name__}")
 
 
