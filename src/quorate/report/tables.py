@@ -9,7 +9,7 @@ from typing import Any
 
 from quorate.store import write_atomic
 
-__all__ = ["macs", "percent", "print_table", "write_rows"]
+__all__ = ["check_output", "macs", "percent", "print_table", "write_rows"]
 
 
 def macs(cost: float | None, unit: float | None = None) -> str:
@@ -55,21 +55,26 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
     print("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
+def check_output(path: Path | None) -> None:
+    """Refuse a file that :func:`write_rows` could not write, before the work is done."""
+    if path is not None and path.suffix not in (".json", ".csv"):
+        raise ValueError(f"the name of an output file must end in .json or .csv, got {path.name!r}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise ValueError(f"{path}: cannot be written: there is no folder {path.absolute().parent}")
+
+
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> None:
     """Write ``rows`` as CSV, or ``document`` as JSON, by the name's ending.
 
     Raises:
-        ValueError: another ending.
         QuorateError: the file cannot be written.
     """
     if path.suffix == ".json":
         text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    elif path.suffix == ".csv":
+    else:
         buffer = io.StringIO()
         writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         text = buffer.getvalue()
-    else:
-        raise ValueError(f"the name of an output file must end in .json or .csv, got {path.name!r}")
     write_atomic(path, text.encode())

@@ -4,6 +4,7 @@ Read in this order: ``protocol`` (the seam), ``voting`` and ``exit_test`` (the s
 ``path`` and ``policies`` (the rivals), ``cost``, ``loop``, ``fused`` and ``replaying``.
 """
 
+from quorate.squad.comparison import Comparison, compare
 from quorate.squad.cost import COSTS, Costs, costs
 from quorate.squad.documents import policy_from_document, policy_to_document
 from quorate.squad.exit_test import confidence, critical_values
@@ -16,6 +17,7 @@ from quorate.squad.replaying import Outcome, Stages, replay, stages
 from quorate.squad.rule import Rule
 from quorate.squad.temperature import Scaled, fit_temperatures
 from quorate.squad.tracing import Trace, trace
+from quorate.squad.tuning import Tuned, Wish, tune
 from quorate.squad.votes import Votes
 from quorate.squad.voting import Settled, plurality, quorum
 
@@ -24,6 +26,7 @@ __all__ = [
     "DECIDED",
     "Agreement",
     "Cascade",
+    "Comparison",
     "Confidence",
     "Costs",
     "Lattice",
@@ -40,8 +43,11 @@ __all__ = [
     "Stages",
     "Static",
     "Trace",
+    "Tuned",
     "Verdict",
     "Votes",
+    "Wish",
+    "compare",
     "confidence",
     "costs",
     "critical_values",
@@ -54,4 +60,5 @@ __all__ = [
     "replay",
     "stages",
     "trace",
+    "tune",
 ]

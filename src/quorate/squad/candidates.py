@@ -213,16 +213,18 @@ def traced(candidate: Candidate, fitted: Fitted, votes: Votes) -> Trace:
 
 def curve_of(candidate: Candidate, fitted: Fitted, points: Trace, labels: Array, names: Sequence[str]) -> Curve:
     """Judge a trace at every threshold of the grid; a static ensemble's F_M and F_MT are its free-running costs."""
+    fields = {name: COSTS[name] for name in names}
+    if candidate.family == "static":
+        fields |= {n: f for n, f in {"f-m": "free_running_macs", "f-mt": "free_running_energy"}.items() if n in fields}
+    right_T = points.label == labels
+    spent_T = {name: getattr(points.costs, field).astype(np.float32) for name, field in fields.items()}
     right = np.empty((len(candidate.grid), len(labels)), bool)
     costs = {name: np.empty(right.shape, np.float32) for name in names}
     for g, threshold in enumerate(candidate.grid):
-        stopped = points.stop(level_of(candidate.make(fitted, threshold), threshold))
-        right[g] = stopped.label == labels
+        at = points.first(level_of(candidate.make(fitted, threshold), threshold))[0][None]
+        right[g] = np.take_along_axis(right_T, at, axis=0)
         for name in names:
-            field = COSTS[name]
-            if candidate.family == "static":
-                field = {"f-m": "free_running_macs", "f-mt": "free_running_energy"}.get(name, field)
-            costs[name][g] = getattr(stopped.costs, field)
+            costs[name][g] = np.take_along_axis(spent_T[name], at, axis=0)
     return Curve(candidate, right, costs)
 
 
