@@ -279,10 +279,11 @@ class Agreement(PathPolicy):
         """The share of the largest agreement, once the last learner of an exit has voted."""
         xp = namespace(seen.depth)
         num_learners = len(seen.depth)
+        if branch != breadth_first(lattice.macs)[(branch // num_learners + 1) * num_learners - 1]:
+            return xp.full_like(seen.depth[0], -math.inf, dtype=xp.float64)
         votes = self._votes(seen)
         most = votes[0] * 0
         for vote in votes:
             agree = xp.sum(xp.astype((votes == vote) & (vote >= 0), xp.int64), axis=0)
             most = xp.maximum(most, agree)
-        last = branch == breadth_first(lattice.macs)[(branch // num_learners + 1) * num_learners - 1]
-        return most / num_learners if last else xp.full_like(most, -math.inf, dtype=xp.float64)
+        return most / num_learners

@@ -1,7 +1,7 @@
 """Fitting the pool: per depth vector a weighting of the learners, and a gate that knows when to stop.
 
-Both are convex and small: a handful of Newton steps each. Products are einsums, not BLAS: the matrices are small, and on
-a busy machine threads that wait for each other made one fit forty times slower (in scipy's L-BFGS-B too).
+Both are convex and small: a handful of Newton steps each. Products are einsums, not BLAS: the matrices are small, and
+on a busy machine threads that wait for each other made one fit forty times slower (in scipy's L-BFGS-B too).
 
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``C`` classes, ``V`` learners that have voted in a state, ``F``
 features. This file decides nothing.
