@@ -15,3 +15,4 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command("quorate.cli.replay:replay", help="Replay a policy over recorded votes: accuracy, every cost, calibration.")
+app.command("quorate.cli.draw:draw", help="Draw a genotype: both cells, with nodes, edges and operations.")

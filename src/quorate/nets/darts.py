@@ -10,7 +10,6 @@ This file does not know training, data or weights from elsewhere (:mod:`quorate.
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -36,7 +35,9 @@ def reduction_cells(cells: int) -> tuple[int, ...]:
     return tuple(sorted({cells // 3, 2 * cells // 3}))
 
 
-def exit_cells(cells: int, exits: Literal["after_reductions", "end"] | Sequence[int] = "after_reductions") -> tuple[int, ...]:
+def exit_cells(
+    cells: int, exits: Literal["after_reductions", "end"] | Sequence[int] = "after_reductions"
+) -> tuple[int, ...]:
     """After which cells the exits are.
 
     Args:
@@ -63,7 +64,9 @@ def exit_cells(cells: int, exits: Literal["after_reductions", "end"] | Sequence[
     if named != sorted(set(named)):
         raise ValueError(f"exits must be in order and each cell once, got {named}; try {sorted(set(named))}")
     if named[-1] != cells - 1:
-        raise ValueError(f"the last exit must be after the last cell, {cells - 1}, got {named}: the rest would never run")
+        raise ValueError(
+            f"the last exit must be after the last cell, {cells - 1}, got {named}: the rest would never run"
+        )
     return tuple(named)
 
 
@@ -224,7 +227,9 @@ def _check_images(x: Tensor, stem: str, reductions: tuple[int, ...]) -> None:
         raise ValueError(f"images must have shape [N, 3, H, W], got {tuple(x.shape)}")
     for side in x.shape[2:]:
         if not _halves(side, stem, len(reductions)):
-            near = [s for s in (*range(side - 1, 0, -1), *range(side + 1, side + 65)) if _halves(s, stem, len(reductions))]
+            near = [
+                s for s in (*range(side - 1, 0, -1), *range(side + 1, side + 65)) if _halves(s, stem, len(reductions))
+            ]
             below, above = [s for s in near if s < side][:1], [s for s in near if s > side][:1]
             raise ValueError(
                 f"images of {x.shape[2]} x {x.shape[3]} cannot be halved {len(reductions)} times with stem={stem!r}; "

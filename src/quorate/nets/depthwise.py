@@ -98,9 +98,7 @@ def _native(g: Tensor, x: Tensor, w: Tensor, s: int, d: int, which: int) -> Tens
     """The framework's gradient with respect to the input (0) or the weight (1)."""
     p = d * (w.shape[-1] // 2)
     mask = [which == 0, which == 1, False]
-    both = torch.ops.aten.convolution_backward(
-        g, x, w, None, [s, s], [p, p], [d, d], False, [0, 0], w.shape[0], mask
-    )
+    both = torch.ops.aten.convolution_backward(g, x, w, None, [s, s], [p, p], [d, d], False, [0, 0], w.shape[0], mask)
     gradient: Tensor = both[which]
     return gradient
 
@@ -137,7 +135,17 @@ def _two_of_three_columns(g: Tensor, x: Tensor, w: Tensor, s: int) -> Tensor:
 
     def columns(pad: tuple[int, int]) -> Tensor:
         gradient: Tensor = torch.ops.aten.convolution_backward(
-            g, F.pad(x, (*pad, 0, rows)), w_53, None, [s, s], [2, 0], [1, 1], False, [0, 0], w.shape[0], [False, True, False]
+            g,
+            F.pad(x, (*pad, 0, rows)),
+            w_53,
+            None,
+            [s, s],
+            [2, 0],
+            [1, 1],
+            False,
+            [0, 0],
+            w.shape[0],
+            [False, True, False],
         )[1]
         return gradient
 

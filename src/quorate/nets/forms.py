@@ -62,9 +62,7 @@ def using_forms(name: _Name) -> Iterator[None]:
         _chosen = before
 
 
-def depthwise_form(
-    kernel: int, stride: int, dilation: int, device: torch.device, dtype: torch.dtype
-) -> DepthwiseForm:
+def depthwise_form(kernel: int, stride: int, dilation: int, device: torch.device, dtype: torch.dtype) -> DepthwiseForm:
     """The form of a depthwise convolution's gradients.
 
     On a CPU: everything that is not a plain 3 x 3 takes the fast form; so do strided ones in bfloat16, whose native
