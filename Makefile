@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: run test test-all check bench docs clean
+.PHONY: run test test-all check docs clean
 
 run: $(STAMP)  ## replay the recorded votes of the example committee
 	$(BIN)/quorate replay examples/digits.safetensors --threshold 0.9

@@ -18,9 +18,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in tokens
     tokens = [token for token in tokens if token != "--debug"]
     try:
-        from quorate.cli.app import app
+        from quorate.cli.app import build
 
-        status = app(tokens, result_action="return_value")
+        status = build(tokens)(tokens, result_action="return_value")
         return status if isinstance(status, int) else 0
     except KeyboardInterrupt:
         return _say("interrupted", 130)

@@ -1,18 +1,30 @@
 """The table of commands. Each is named by import path, so that ``quorate --help`` loads none of them."""
 
-from cyclopts import App
+from collections.abc import Sequence
+
+from cyclopts import App, Parameter
 
 from quorate import __version__
 
-__all__ = ["app"]
+__all__ = ["build"]
 
-app = App(
-    name="quorate",
-    help="Ensembles of early-exit networks that stop as soon as enough of them agree.",
-    help_epilogue="`quorate COMMAND --help` shows examples. `--debug` shows the traceback of an error.",
-    help_format="markdown",
-    version=__version__,
-    suppress_keyboard_interrupt=False,
-)
-app.command("quorate.cli.replay:replay", help="Replay a policy over recorded votes: accuracy, every cost, calibration.")
-app.command("quorate.cli.draw:draw", help="Draw a genotype: both cells, with nodes, edges and operations.")
+COMMANDS = {
+    "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
+    "draw": ("quorate.cli.draw:draw", "Draw a genotype: both cells, with nodes, edges and operations."),
+}
+
+
+def build(tokens: Sequence[str]) -> App:
+    """The application; the command that ``tokens`` name tells its help itself, the others only their summary."""
+    app = App(
+        name="quorate",
+        help="Ensembles of early-exit networks that stop as soon as enough of them agree.",
+        help_epilogue="`quorate COMMAND --help` shows examples. `--debug` shows the traceback of an error.",
+        help_format="markdown",
+        version=__version__,
+        default_parameter=Parameter(negative=""),
+        suppress_keyboard_interrupt=False,
+    )
+    for name, (path, summary) in COMMANDS.items():
+        app.command(path, name=name, help=None if name in tokens[:1] else summary)
+    return app

@@ -27,8 +27,8 @@ def draw(
     ```
 
     Args:
-        genotype: a name (DARTS_V1, DARTS_V2, GDAS_V1, PC_DARTS_CIFAR, PC_DARTS_IMAGENET), a file with a genotype as JSON
-            or in the classic notation, or that notation itself.
+        genotype: a name (DARTS_V1, DARTS_V2, GDAS_V1, PC_DARTS_CIFAR, PC_DARTS_IMAGENET), a file with a genotype as
+            JSON or in the classic notation, or that notation itself.
         out: where to write it; the suffix chooses .svg, .png or .pdf. By default the name with .svg, in this folder.
         title: a line above the cells. By default the name.
     """

@@ -2,14 +2,16 @@
 
 Shapes: ``B`` samples, ``C`` features; maps ``[B, C, H, W]``, sequences ``[B, T, C]``, vectors ``[B, C]``.
 
-A network is cut at named submodules into branches that run separately, or given as stages. Its weights are shared, never
-copied, and it stays usable as it was. What cannot be cut is refused; nothing is simulated by running everything.
+A network is cut at named submodules into branches that run separately, or given as stages. Its weights are shared,
+never copied, and it stays usable as it was. What cannot be cut is refused; nothing is simulated by running everything.
 
-This file does not know how a forward pass is recorded (:mod:`quorate.nets.tracing`) or cut (:mod:`quorate.nets.cutting`).
+This file does not know how a forward pass is recorded (:mod:`quorate.nets.tracing`) or cut
+(:mod:`quorate.nets.cutting`).
 """
 
 import copy
 import difflib
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -135,8 +137,8 @@ def attach_exits(
 def cascade(models: Sequence[nn.Module], *, classes: int | None = None, inputs: Sequence[str] | None = None) -> Learner:
     """Whole models as the branches of one learner: the state is the input, and nothing else is carried on.
 
-    With one model per exit and learner, a committee of cascades is an agreement cascade. One model is a learner with one
-    exit.
+    With one model per exit and learner, a committee of cascades is an agreement cascade. One model is a learner
+    with one exit.
 
     Args:
         models: classifiers of the same classes, the cheapest first. A learner stands for its last exit.
@@ -212,10 +214,9 @@ def _check_order(named: list[str], recording: Recording) -> None:
     order = sorted(named, key=lambda name: recording.exits[name][1])
     if order != named:
         raise ValueError(f"exits must be in the order in which they run, got {named}; use {order}")
-    ends = [recording.exits[name] for name in named]
-    for (a, b), name in zip(zip(ends, ends[1:], strict=False), named[1:], strict=False):
-        if a[1] == b[1]:
-            raise ValueError(f"nothing runs between the exit before {name!r} and it; name one of the two")
+    for one, name in itertools.pairwise(named):
+        if recording.exits[one][1] == recording.exits[name][1]:
+            raise ValueError(f"nothing runs between the exits {one!r} and {name!r}; name one of the two")
 
 
 def _shape(recording: Recording, ref: Ref) -> torch.Size:

@@ -39,8 +39,8 @@ _STEMS = {
 def load_darts_weights(learner: DartsLearner, state_dict: Mapping[str, Any]) -> None:
     """Copy the weights of an original DARTS network into a learner.
 
-    The original has one classifier: it becomes the last head. The other heads stay as they are, because the original has
-    none at their places; its auxiliary head, which stands elsewhere, is left out.
+    The original has one classifier: it becomes the last head. The other heads stay as they are, because the original
+    has none at their places; its auxiliary head, which stands elsewhere, is left out.
 
     Args:
         learner: of the same genotype *as written*, channels, cells, classes and stem.
@@ -59,7 +59,7 @@ def load_darts_weights(learner: DartsLearner, state_dict: Mapping[str, Any]) -> 
         >>> load_darts_weights(learner, {"classifier.weight": [[0.0]]})
         Traceback (most recent call last):
         ...
-        quorate.errors.QuorateError: the checkpoint has no weight 'stem.0.weight' (nor 289 more): is it of ...
+        quorate.errors.QuorateError: the checkpoint has no weight 'stem.0.weight' (nor 179 more): is it of ...
     """
     given = {name.removeprefix("module."): value for name, value in state_dict.items()}
     given = {

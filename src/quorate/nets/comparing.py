@@ -20,6 +20,7 @@ def merged(small: Recording, large: Recording, other: Recording, train: Recordin
         large: the same with ``sizes[1]``.
         other: the same with ``sizes[2]``; checks the rule found from the two.
         train: in training, with ``sizes[0]``.
+        sizes: numbers of samples.
 
     Raises:
         ValueError: if runs differ in another way; the message names the call.
@@ -28,11 +29,9 @@ def merged(small: Recording, large: Recording, other: Recording, train: Recordin
         _check_same_calls(small, run, what)
     calls = []
     for a, b, c, t in zip(small.calls, large.calls, other.calls, train.calls, strict=True):
-        marked = [
-            _merge(getattr(a, field), getattr(b, field), getattr(c, field), getattr(t, field), sizes, a)
-            for field in ("args", "kwargs")
-        ]
-        calls.append(Call(a.target, marked[0], marked[1], a.out, a.where, a.detached))
+        args = _merge((a.args, b.args, c.args, t.args), sizes, a)
+        kwargs = _merge((a.kwargs, b.kwargs, c.kwargs, t.kwargs), sizes, a)
+        calls.append(Call(a.target, args, kwargs, a.out, a.where, a.detached))
     return Recording(calls, small.exits, small.output, small.output_shape)
 
 
@@ -65,25 +64,29 @@ def _check_same_calls(one: Recording, two: Recording, what: str) -> None:
         raise ValueError(f"the network cannot be cut: its forward pass changes {what}, at {extra}")
 
 
-def _merge(a: Any, b: Any, c: Any, t: Any, sizes: tuple[int, ...], call: Call) -> Any:
-    if isinstance(a, Ref) or isinstance(a, Attr):
-        same = all(isinstance(v, type(a)) and (v == a if isinstance(a, Ref) else _same_attr(a, v)) for v in (b, c, t))
-        return a if same else _refuse(call, "reads different tensors")
-    if isinstance(a, tuple | list) and all(type(v) is type(a) and len(v) == len(a) for v in (b, c, t)):
-        items = [_merge(*values, sizes, call) for values in zip(a, b, c, t, strict=True)]
-        return items if isinstance(a, list) else tuple(items)
-    if isinstance(a, dict) and all(isinstance(v, dict) and v.keys() == a.keys() for v in (b, c, t)):
-        return {key: _merge(a[key], b[key], c[key], t[key], sizes, call) for key in a}
-    if isinstance(a, slice) and all(isinstance(v, slice) for v in (b, c, t)):
-        ends = [_merge(*(getattr(v, e) for v in (a, b, c, t)), sizes, call) for e in ("start", "stop", "step")]
-        return slice(*ends)
-    return _merge_constants(a, b, c, t, sizes, call)
+def _merge(runs: tuple[Any, Any, Any, Any], sizes: tuple[int, ...], call: Call) -> Any:
+    """One argument of the four runs, with what varies marked."""
+    first = runs[0]
+    if isinstance(first, Ref | Attr):
+        return first if all(_same_tensor(first, other) for other in runs) else _refuse(call, "reads different tensors")
+    if all(type(run) is type(first) for run in runs):
+        if isinstance(first, tuple | list) and len({len(run) for run in runs}) == 1:
+            items = [_merge(items, sizes, call) for items in zip(*runs, strict=True)]
+            return items if isinstance(first, list) else tuple(items)
+        if isinstance(first, dict) and all(run.keys() == first.keys() for run in runs):
+            a, b, c, t = runs
+            return {key: _merge((a[key], b[key], c[key], t[key]), sizes, call) for key in first}
+        if isinstance(first, slice):
+            a, b, c, t = ((run.start, run.stop, run.step) for run in runs)
+            return slice(*(_merge(ends, sizes, call) for ends in zip(a, b, c, t, strict=True)))
+    return _merge_constants(runs, sizes, call)
 
 
-def _merge_constants(a: Any, b: Any, c: Any, t: Any, sizes: tuple[int, ...], call: Call) -> Any:
+def _merge_constants(runs: tuple[Any, Any, Any, Any], sizes: tuple[int, ...], call: Call) -> Any:
+    a, b, c, t = runs
     if _equal(a, b) and _equal(a, c):
         return a if _equal(a, t) else Varying(train=t, eval=a, by_mode=True)
-    if all(type(v) is int for v in (a, b, c, t)) and a == t:
+    if all(type(run) is int for run in runs) and a == t:
         slope, rest = divmod(b - a, sizes[1] - sizes[0])
         start = a - slope * sizes[0]
         if not rest and c == slope * sizes[2] + start:
@@ -91,7 +94,9 @@ def _merge_constants(a: Any, b: Any, c: Any, t: Any, sizes: tuple[int, ...], cal
     return _refuse(call, f"has a constant that changes with the batch size: {a!r}, {b!r}")
 
 
-def _same_attr(a: Attr, b: Any) -> bool:
+def _same_tensor(a: Ref | Attr, b: Any) -> bool:
+    if isinstance(a, Ref) or not isinstance(b, Attr):
+        return type(a) is type(b) and bool(a == b)
     return a.value is b.value or (bool(a.name) and a.name == b.name)
 
 

@@ -110,7 +110,7 @@ class _Builder:
         return {*_refs([(c.args, c.kwargs) for c in self.calls[end:]]), *shown}
 
     def segment(self, state: list[Ref], begin: int, end: int, carried: list[Ref], shown: Ref) -> Segment:
-        graph, root = torch.fx.Graph(), {}
+        graph, root = torch.fx.Graph(), dict[str, Any]()
         emit = _Emitter(self, graph, root)
         for i, ref in enumerate(state):
             placeholder = graph.placeholder(f"state_{i}")
@@ -138,9 +138,9 @@ class _Builder:
         """Where a carried tensor has its samples, and how many rows for each."""
         if ref.call < 0:
             return 0, 1
-        tensors = [_at(run[ref.call].out, ref.path) for run in (self.calls, self.wide)]
+        narrow, wide = (_at(run[ref.call].out, ref.path) for run in (self.calls, self.wide))
         try:
-            found = batch_dimension(*tensors, self.sizes)
+            found = batch_dimension(narrow, wide, self.sizes)
         except ValueError as error:
             raise ValueError(
                 f"the network cannot be cut here: {self.calls[ref.call].name} gives what crosses it; {error}"
@@ -148,7 +148,7 @@ class _Builder:
         if found is None:
             raise ValueError(
                 f"the network cannot be cut here: {self.calls[ref.call].name} gives a tensor of shape "
-                f"{tuple(tensors[0].shape)} that depends on the input and has no row per sample; name another exit"
+                f"{tuple(narrow.shape)} that depends on the input and has no row per sample; name another exit"
             )
         return found
 
@@ -282,8 +282,7 @@ def _writes(call: Call) -> bool:
     return (
         name == "__setitem__"
         or (name.endswith("_") and not name.endswith("__"))
-        or (name.startswith("__i")
-        and name not in ("__int__", "__index__", "__invert__"))
+        or (name.startswith("__i") and name not in ("__int__", "__index__", "__invert__"))
     )
 
 

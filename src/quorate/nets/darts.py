@@ -1,8 +1,8 @@
 """DARTS networks with exits (METHOD, section 4; paper, "DARTS" and "Arch Adapter", Eq. 1).
 
 Shapes: ``N`` samples, ``C`` channels of the first cells, ``L`` cells. Reduction cells stand at ``L // 3`` and
-``2 L // 3``; there channels double and the side is halved. Between branches a learner carries the *pair* of tensors that
-the next cell reads.
+``2 L // 3``; there channels double and the side is halved. Between branches a learner carries the *pair* of tensors
+that the next cell reads.
 
 This file does not know training, data or weights from elsewhere (:mod:`quorate.nets.checkpoint_import` does).
 """
@@ -110,8 +110,8 @@ class ImagenetStem(nn.Module):
 class DartsBranch(nn.Module):
     """The cells from one exit to the next, and the head.
 
-    ``branch(older, newer) -> (older, newer, logits)``; the first branch of a learner reads the image, the last one gives
-    the logits alone.
+    ``branch(older, newer) -> (older, newer, logits)``; the first branch of a learner reads the image, the last one
+    gives the logits alone.
     """
 
     def __init__(self, stem: nn.Module | None, cells: Sequence[nn.Module], head: nn.Module, *, last: bool) -> None:
@@ -246,4 +246,4 @@ def _halves(side: int, stem: str, reductions: int) -> bool:
         if quarter % 2:
             return False
         side = quarter // 2
-    return side % 2**reductions == 0
+    return side % (1 << reductions) == 0

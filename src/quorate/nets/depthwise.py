@@ -1,7 +1,7 @@
 """Depthwise convolution, and exact ways round its slow gradients (METHOD, section 4, "sep_conv" and "dil_conv").
 
-Shapes: ``N`` samples, ``C`` channels, ``H`` x ``W`` the map, ``k`` the side of the kernel (odd), ``s`` the stride, ``d``
-the dilation; padding ``p = d (k - 1) / 2`` keeps the side at stride 1. Per channel, and over one axis for short,
+Shapes: ``N`` samples, ``C`` channels, ``H`` x ``W`` the map, ``k`` the side of the kernel (odd), ``s`` the stride,
+``d`` the dilation; padding ``p = d (k - 1) / 2`` keeps the side at stride 1. Per channel, and over one axis for short,
 
     y[o] = sum_i x[s o + d i - p] w[i].
 
@@ -35,10 +35,10 @@ class DepthwiseConv(nn.Module):
         nn.init.kaiming_uniform_(self.weight, a=5**0.5)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        weight, form = self.weight, PLAIN
-        if self.training:
-            x_NCHW, weight = _autocast(x_NCHW, weight)
-            form = depthwise_form(self.kernel, self.stride, self.dilation, x_NCHW.device, x_NCHW.dtype)
+        if not self.training:
+            return depthwise(x_NCHW, self.weight, self.stride, self.dilation, PLAIN)
+        x_NCHW, weight = _autocast(x_NCHW, self.weight)
+        form = depthwise_form(self.kernel, self.stride, self.dilation, x_NCHW.device, x_NCHW.dtype)
         return depthwise(x_NCHW, weight, self.stride, self.dilation, form)
 
     def extra_repr(self) -> str:
@@ -116,7 +116,7 @@ def _weight_gradient(g: Tensor, x: Tensor, w: Tensor, s: int, d: int) -> Tensor:
     if d == 2 and s == 1:
         margin = w.shape[-1] // 2
         pairs_2C = _weight_gradient(_by_parity(g, margin), _by_parity(x, margin), w.repeat(2, 1, 1, 1), 1, 1)
-        return pairs_2C.unflatten(0, (2, -1)).sum(0)
+        return pairs_2C.view(2, *w.shape).sum(0)
     if w.shape[-1] == 5 and d == 1:
         return _two_of_three_columns(g, x, w, s)
     return _native(g, x, w, s, d, 1)

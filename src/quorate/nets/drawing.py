@@ -106,7 +106,7 @@ def _draw_node(axes: Any, node: int, edges: Cell) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     x, y = _PLACES[node]
-    style = {"boxstyle": "round,pad=0,rounding_size=0.08", "linewidth": 1.1, "zorder": 3}
+    style: dict[str, Any] = {"boxstyle": "round,pad=0,rounding_size=0.08", "linewidth": 1.1, "zorder": 3}
     axes.add_patch(
         FancyBboxPatch((x - _WIDTH / 2, y - _HEIGHT / 2), _WIDTH, _HEIGHT, fc="white", ec="#30363c", **style)
     )
@@ -154,6 +154,6 @@ def _box(axes: Any, place: tuple[float, float], label: str, colour: str) -> None
 
     x, y = place
     corner = (x - _WIDTH / 2, y - _HEIGHT / 2)
-    style = {"boxstyle": "round,pad=0,rounding_size=0.08", "linewidth": 1.1, "zorder": 3}
+    style: dict[str, Any] = {"boxstyle": "round,pad=0,rounding_size=0.08", "linewidth": 1.1, "zorder": 3}
     axes.add_patch(FancyBboxPatch(corner, _WIDTH, _HEIGHT, fc=colour, ec="#30363c", **style))
     axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=4)

@@ -183,8 +183,8 @@ def random_genotype(generator: np.random.Generator) -> Genotype:
     def cell() -> Cell:
         edges: list[Edge] = []
         for node in range(2, 2 + NODES):
-            for source in sorted(generator.choice(node, size=2, replace=False).tolist()):
-                edges.append((PRIMITIVES[int(generator.integers(1, len(PRIMITIVES)))], int(source)))
+            sources = sorted(generator.choice(node, size=2, replace=False).tolist())
+            edges += [(PRIMITIVES[int(generator.integers(1, len(PRIMITIVES)))], source) for source in sources]
         return tuple(edges)
 
     return Genotype(cell(), cell())

@@ -1,6 +1,7 @@
 """Heads: from what a block gives at an exit to the logits of the classes (METHOD, section 4, "Exits").
 
-Shapes: ``B`` samples, ``C`` features; maps ``[B, C, H, W]``, sequences ``[B, T, C]`` of ``T`` tokens, vectors ``[B, C]``.
+Shapes: ``B`` samples, ``C`` features; maps ``[B, C, H, W]``, sequences ``[B, T, C]`` of ``T`` tokens, vectors
+``[B, C]``.
 
 This file does not know which network the features come from.
 """

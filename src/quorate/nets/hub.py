@@ -40,9 +40,9 @@ def import_vision(package: str) -> ModuleType:
 
 def _declare() -> None:
     global _library  # noqa: PLW0603 - the declaration lives as long as the library object
-    _library = torch.library.Library("torchvision", "FRAGMENT")
+    _library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema in _OPERATORS.values():
-        _library.define(schema)
+        _library.define(schema)  # type: ignore[no-untyped-call]
 
 
 _library: torch.library.Library | None = None

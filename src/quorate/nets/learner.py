@@ -1,8 +1,8 @@
 """Learners: chains of branches (paper, section 2, Eq. 1: ``f(x) = B_b(... B_1(x))``, a head ``C_i`` after each block).
 
 A branch is a module ``(state tensors) -> (next state tensors, logits)``; the last one returns the logits alone. The
-first state is the input: an image, or several tensors (token ids and a mask). Every state tensor has one row per sample,
-so that an engine can run a branch for exactly the samples that need it.
+first state is the input: an image, or several tensors (token ids and a mask). Every state tensor has one row per
+sample, so that an engine can run a branch for exactly the samples that need it.
 
 This file does not know what is inside a branch, nor who decides which one runs.
 """

@@ -1,7 +1,7 @@
 """Record what a network's forward pass calls, above the level of its exits (paper, "Arch Adapter").
 
-The network runs with tensors that have shapes but no numbers. Modules that contain no exit are recorded as one call each,
-whatever is inside them; in the modules around the exits every framework function is. Four such runs are compared: what
+The network runs with tensors that have shapes but no numbers. Modules that contain no exit are recorded as one call
+each, whatever is inside them; in the modules around the exits every framework function is. Four such runs are compared: what
 changes with the batch is an integer ``a n + b`` of the batch size ``n``; what changes with ``train()`` is a pair of
 constants. Anything else that changes cannot be cut, and says so.
 

@@ -100,5 +100,5 @@ class Source(Protocol):
 
     @property
     def ran(self) -> Array:
-        """``[E, K]``: how many samples each branch really processed."""
+        """How many samples each branch really processed, ``[E, K]``."""
         ...

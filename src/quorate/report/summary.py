@@ -1,0 +1,94 @@
+"""One policy on labelled votes, as the numbers that every table, file and page shows.
+
+Shapes: ``E`` exits, ``K`` learners, ``N`` samples. This file does not know how numbers are printed.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from quorate.measures import aurc, auroc, ece, exit_ece, exit_ratios, pivot_ratios
+from quorate.squad import COSTS, Outcome
+
+__all__ = ["Summary", "summarise"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Shares and errors lie in [0, 1]; costs are means in the unit of the votes' cost table.
+
+    Attributes:
+        samples: how many.
+        accuracy: share of right labels.
+        accuracy_error: standard error of that share.
+        costs: mean of each cost by its name; None where the policy has no such cost.
+        left: by exit, share that left there with the policy's test passed.
+        forced: by exit, share that got a forced answer there.
+        pivots: by exit and rank, share of the stages held there that this rank settled; None without stages.
+        ece: expected calibration error, overall.
+        exit_ece: by exit, over those that left there; None where nobody did.
+        aurc: area under the risk-coverage curve of the confidence.
+        auroc: of telling right from wrong by confidence; None where all are right, or all wrong.
+        unanswered: samples that nobody could answer.
+    """
+
+    samples: int
+    accuracy: float
+    accuracy_error: float
+    costs: dict[str, float | None]
+    left: list[float]
+    forced: list[float]
+    pivots: list[list[float | None]] | None
+    ece: float
+    exit_ece: list[float | None]
+    aurc: float
+    auroc: float | None
+    unanswered: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers, lists and None, ready for ``json.dump``."""
+        return asdict(self)
+
+
+def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int) -> Summary:
+    """Judge an outcome against the true labels.
+
+    Args:
+        outcome: what a policy said, numpy arrays.
+        labels: ``[N]`` the truth.
+        num_learners: ``K``.
+
+    Example:
+        >>> from quorate.squad import Rule, replay
+        >>> probs = np.array([[[[0.9, 0.1]], [[0.8, 0.2]]]])
+        >>> summarise(replay(probs, [[1, 2]], Rule("mean", 0.5)), np.array([0]), 2).accuracy
+        1.0
+    """
+    right = outcome.label == labels
+    num_exits = len(outcome.pivot)
+    n = len(right)
+    if n == 0:
+        raise ValueError("a summary needs at least one sample, got none")
+    exits = exit_ratios(outcome.exit, outcome.passed, num_exits)
+    staged = bool((outcome.pivot >= 0).any())
+    pivots = pivot_ratios(outcome.pivot, outcome.exit, outcome.passed, num_learners).by_rank if staged else None
+    accuracy = float(right.mean())
+    return Summary(
+        samples=n,
+        accuracy=accuracy,
+        accuracy_error=float(np.sqrt(accuracy * (1 - accuracy) / n)),
+        costs={name: _number(getattr(outcome, field).mean()) for name, field in COSTS.items()},
+        left=exits.passed.tolist(),
+        forced=exits.forced.tolist(),
+        pivots=None if pivots is None else [[_number(share) for share in row] for row in pivots],
+        ece=ece(outcome.confidence, right),
+        exit_ece=[_number(x) for x in exit_ece(outcome.confidence, right, outcome.exit, num_exits)],
+        aurc=aurc(outcome.confidence, right),
+        auroc=_number(auroc(outcome.confidence, right)),
+        unanswered=int((outcome.label < 0).sum()),
+    )
+
+
+def _number(x: Any) -> float | None:
+    return None if np.isnan(x) else float(x)
