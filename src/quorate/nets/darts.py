@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets.cells import CellBlock, DropPath
-from quorate.nets.forms import memory_format
 from quorate.nets.genotype import NODES, Genotype
 from quorate.nets.heads import MapHead
 from quorate.nets.learner import Learner
+from quorate.nets.stems import CifarStem, ImagenetStem
 
-__all__ = ["CifarStem", "DartsBranch", "DartsLearner", "ImagenetStem", "exit_cells", "reduction_cells"]
+__all__ = ["DartsBranch", "DartsLearner", "exit_cells", "reduction_cells"]
 
 
 def reduction_cells(cells: int) -> tuple[int, ...]:
@@ -68,43 +67,6 @@ def exit_cells(
             f"the last exit must be after the last cell, {cells - 1}, got {named}: the rest would never run"
         )
     return tuple(named)
-
-
-class CifarStem(nn.Module):
-    """A 3 x 3 convolution to ``3 C`` channels and batch norm; both inputs of the first cell are its output."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 3 * channels, 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(3 * channels)
-        self.gives = (3 * channels, 3 * channels)
-
-    def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
-        y = self.norm(self.conv(x_N3HW))
-        return y, y
-
-
-class ImagenetStem(nn.Module):
-    """Three convolutions of stride 2: the first cell gets maps of a quarter and an eighth of the side."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        if channels % 2:
-            raise ValueError(
-                f"stem='imagenet' gives half of the channels first, so they must be even, got {channels}; "
-                f"use {channels - 1} or {channels + 1}"
-            )
-        self.conv1 = nn.Conv2d(3, channels // 2, 3, stride=2, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(channels // 2)
-        self.conv2 = nn.Conv2d(channels // 2, channels, 3, stride=2, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(channels)
-        self.conv3 = nn.Conv2d(channels, channels, 3, stride=2, padding=1, bias=False)
-        self.norm3 = nn.BatchNorm2d(channels)
-        self.gives = (channels, channels)
-
-    def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
-        quarter = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x_N3HW)))))
-        return quarter, self.norm3(self.conv3(F.relu(quarter)))
 
 
 class DartsBranch(nn.Module):
@@ -171,7 +133,7 @@ class DartsLearner(Learner):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)
         drop = DropPath()
-        first = CifarStem(channels) if stem == "cifar" else ImagenetStem(channels)
+        first = (CifarStem if stem == "cifar" else ImagenetStem)(channels, len(reduction_cells(cells)))
         blocks, widths = _cells(genotype, channels, cells, first.gives, stem == "imagenet", drop)
         branches = []
         for begin, end in zip((0, *(a + 1 for a in at)), at, strict=False):
@@ -193,16 +155,6 @@ class DartsLearner(Learner):
         """
         self.drop_path.set(probability)
 
-    def first_state(self, inputs: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
-        """The image, in the order in memory that suits the device.
-
-        Raises:
-            ValueError: if it is not a batch of images of three channels, or of a side that cannot be halved as often as
-                the network does.
-        """
-        _check_images(inputs, self.stem, reduction_cells(self.cells))
-        return (inputs.contiguous(memory_format=memory_format(inputs.device)),)
-
 
 def _cells(
     genotype: Genotype, channels: int, cells: int, gives: tuple[int, int], halved: bool, drop: DropPath
@@ -220,30 +172,3 @@ def _cells(
         before, halved = (before[1], NODES * channels), reduction
         widths.append(NODES * channels)
     return blocks, widths
-
-
-def _check_images(x: Tensor, stem: str, reductions: tuple[int, ...]) -> None:
-    if x.dim() != 4 or x.shape[1] != 3:
-        raise ValueError(f"images must have shape [N, 3, H, W], got {tuple(x.shape)}")
-    for side in x.shape[2:]:
-        if not _halves(side, stem, len(reductions)):
-            near = [
-                s for s in (*range(side - 1, 0, -1), *range(side + 1, side + 65)) if _halves(s, stem, len(reductions))
-            ]
-            below, above = [s for s in near if s < side][:1], [s for s in near if s > side][:1]
-            raise ValueError(
-                f"images of {x.shape[2]} x {x.shape[3]} cannot be halved {len(reductions)} times with stem={stem!r}; "
-                f"the nearest sides to {side} that work: {' and '.join(map(str, below + above))}"
-            )
-
-
-def _halves(side: int, stem: str, reductions: int) -> bool:
-    """Whether every factorized reduce meets an even side."""
-    if side < 1:
-        return False
-    if stem == "imagenet":
-        quarter = -(-side // 4)
-        if quarter % 2:
-            return False
-        side = quarter // 2
-    return side % (1 << reductions) == 0

@@ -1,9 +1,9 @@
 """Record what a network's forward pass calls, above the level of its exits (paper, "Arch Adapter").
 
 The network runs with tensors that have shapes but no numbers. Modules that contain no exit are recorded as one call
-each, whatever is inside them; in the modules around the exits every framework function is. Four such runs are compared: what
-changes with the batch is an integer ``a n + b`` of the batch size ``n``; what changes with ``train()`` is a pair of
-constants. Anything else that changes cannot be cut, and says so.
+each, whatever is inside them; in the modules around the exits every framework function is. Four such runs are compared:
+what changes with the batch is an integer ``a n + b`` of the batch size ``n``; what changes with ``train()`` is a pair
+of constants. Anything else that changes cannot be cut, and says so.
 
 This file does not know what is done with a recording (:mod:`quorate.nets.cutting` builds branches of it), nor heads.
 """
