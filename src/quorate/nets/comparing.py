@@ -1,6 +1,6 @@
 """Compare recordings of one network: what changes with the batch, and with the mode.
 
-This file does not run anything: :mod:`quorate.nets.tracing` does.
+This file does not know how to run anything: :mod:`quorate.nets.tracing` does.
 """
 
 from typing import Any
