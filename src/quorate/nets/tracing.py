@@ -139,7 +139,7 @@ def record(model: nn.Module, exits: list[str], inputs: Inputs, *, batch: int, tr
             for i, tensor in enumerate((*args, *kwargs.values())):
                 recorder.known[id(tensor)] = Ref(-1 - i)
                 recorder.alive.append(tensor)
-            with recorder.hooks(), recorder:
+            with recorder.spared_buffers(fake), recorder.hooks(), recorder:
                 output = model(*args, **kwargs)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -167,7 +167,7 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self.model, self.wanted = model, exits
         self.around = {name[:i] for name in exits for i in range(len(name)) if name[i] == "."} | {""}
-        self.attributes = {id(t): name for name, t in (*model.named_parameters(), *model.named_buffers())}
+        self.attributes = {id(t): (name, t) for name, t in (*model.named_parameters(), *model.named_buffers())}
         self.known: dict[int, Ref] = {}
         self.alive: list[Any] = []
         self.calls: list[Call] = []
@@ -189,6 +189,20 @@ class _Recorder(TorchFunctionMode):
         if not self.inside and (changes or next(_tensors(out), None) is not None):
             self._add(func, args, kwargs, out)
         return out
+
+    @contextmanager
+    def spared_buffers(self, fake: FakeTensorMode) -> Iterator[None]:
+        """Buffers without numbers in place of the network's: a run in training writes to them."""
+        held = [(m, name, b) for m in self.model.modules() for name, b in m._buffers.items() if b is not None]
+        copies = {id(buffer): fake.from_tensor(buffer) for _, _, buffer in held}
+        try:
+            for module, name, buffer in held:
+                module._buffers[name] = copies[id(buffer)]
+                self.attributes[id(copies[id(buffer)])] = self.attributes[id(buffer)]
+            yield
+        finally:
+            for module, name, buffer in held:
+                module._buffers[name] = buffer
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -265,7 +279,7 @@ class _Recorder(TorchFunctionMode):
         if id(tensor) in self.known:
             return self.known[id(tensor)]
         self.alive.append(tensor)
-        return Attr(self.attributes.get(id(tensor), ""), tensor)
+        return Attr(*self.attributes.get(id(tensor), ("", tensor)))
 
     def _where(self) -> str:
         name = self.stack[-1] if self.stack else ""
