@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets.genotype import NODES, Genotype
+from quorate.nets.joining import concatenated
 from quorate.nets.ops import FactorizedReduce, Operation, PointwiseBlock, Skip, make_operation
 
 __all__ = ["CellBlock", "DropPath", "drop_path_at"]
@@ -109,7 +110,7 @@ class CellBlock(nn.Module):
         for node in range(NODES):
             first, second = (self._edge(i, states, rectified) for i in (2 * node, 2 * node + 1))
             states.append(first + second)
-        return torch.cat(states[2:], dim=1)
+        return concatenated(states[2:])
 
     def _edge(self, index: int, states: list[Tensor], rectified: dict[int, Tensor]) -> Tensor:
         """One edge's output; edges that begin with a ReLU and read the same node share it."""

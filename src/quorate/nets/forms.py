@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
-__all__ = ["PLAIN", "DepthwiseForm", "depthwise_form", "memory_format", "using_forms"]
+__all__ = ["PLAIN", "DepthwiseForm", "dense_gradients", "depthwise_form", "memory_format", "using_forms"]
 
 
 class DepthwiseForm(NamedTuple):
@@ -93,3 +93,15 @@ def memory_format(device: torch.device) -> torch.memory_format:
         torch.channels_last
     """
     return torch.contiguous_format if _chosen == "plain" or device.type == "meta" else torch.channels_last
+
+
+def dense_gradients(device: torch.device) -> bool:
+    """Whether a concatenation gives its parts gradients of their own rather than slices of one.
+
+    Example:
+        >>> import torch
+        >>> from quorate.nets.forms import dense_gradients
+        >>> dense_gradients(torch.device("cpu")), dense_gradients(torch.device("cuda"))
+        (True, False)
+    """
+    return _chosen == "fast" or (_chosen == "auto" and device.type == "cpu")

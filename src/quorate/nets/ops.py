@@ -15,6 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows
 
 from quorate.nets.depthwise import DepthwiseConv
 from quorate.nets.genotype import PRIMITIVES
+from quorate.nets.joining import concatenated
 
 __all__ = ["FactorizedReduce", "Operation", "PointwiseBlock", "make_operation"]
 
@@ -75,7 +76,7 @@ class FactorizedReduce(Operation):
 
     def rectified(self, x_NCHW: Tensor) -> Tensor:
         halves = (self.even(x_NCHW), self.odd(x_NCHW[:, :, 1:, 1:]))
-        y: Tensor = self.norm(torch.cat(halves, dim=1))
+        y: Tensor = self.norm(concatenated(halves))
         return y
 
 
