@@ -42,5 +42,5 @@ class _Concatenated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        parts = gradients[0].split(ctx.widths, dim=1)
+        parts = torch.split(gradients[0], ctx.widths, dim=1)
         return tuple(part.contiguous(memory_format=torch.channels_last) for part in parts)

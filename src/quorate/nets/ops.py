@@ -57,6 +57,8 @@ class PointwiseBlock(Operation):
 class FactorizedReduce(Operation):
     """ReLU, two 1 x 1 convolutions of stride 2, the second on the map shifted by a pixel, concatenated, batch norm.
 
+    The second is a convolution of stride 1 of the pixels it reads, those with odd coordinates: a quarter to copy.
+
     Raises:
         ValueError: if the number of channels is odd: each convolution gives half of them.
     """
@@ -71,11 +73,11 @@ class FactorizedReduce(Operation):
                 f"use {channels - 1} or {channels + 1}"
             )
         self.even = nn.Conv2d(channels_in, channels // 2, 1, stride=2, bias=False)
-        self.odd = nn.Conv2d(channels_in, channels // 2, 1, stride=2, bias=False)
+        self.odd = nn.Conv2d(channels_in, channels // 2, 1, bias=False)
         self.norm = nn.BatchNorm2d(channels, affine=affine)
 
     def rectified(self, x_NCHW: Tensor) -> Tensor:
-        halves = (self.even(x_NCHW), self.odd(x_NCHW[:, :, 1:, 1:]))
+        halves = (self.even(x_NCHW), self.odd(x_NCHW[:, :, 1::2, 1::2]))
         y: Tensor = self.norm(concatenated(halves))
         return y
 

@@ -54,7 +54,10 @@ class Stem(nn.Module):
 
 
 class CifarStem(Stem):
-    """A 3 x 3 convolution to ``3 C`` channels and batch norm; both inputs of the first cell are its output."""
+    """A 3 x 3 convolution to ``3 C`` channels and batch norm; both inputs of the first cell are its output.
+
+    Stems, like branches, give the older map rectified.
+    """
 
     name = "cifar"
 
@@ -65,7 +68,7 @@ class CifarStem(Stem):
 
     def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
         y = self.norm(self.conv(self.checked(x_N3HW)))
-        return y, y
+        return F.relu(y), y
 
     def works(self, side: int) -> bool:
         return side > 0 and side % (1 << self.reductions) == 0
@@ -91,8 +94,8 @@ class ImagenetStem(Stem):
         self.norm3 = nn.BatchNorm2d(channels)
 
     def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
-        quarter = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x_N3HW))))))
-        return quarter, self.norm3(self.conv3(F.relu(quarter)))
+        quarter = F.relu(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x_N3HW)))))))
+        return quarter, self.norm3(self.conv3(quarter))
 
     def works(self, side: int) -> bool:
         quarter = -(-side // 4)
