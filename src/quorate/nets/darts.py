@@ -129,8 +129,8 @@ class DartsLearner(Learner):
     ) -> None:
         if not isinstance(genotype, Genotype):
             raise TypeError(f"genotype must be a Genotype, got {type(genotype).__name__}; see Genotype.from_text")
-        if channels < 1:
-            raise ValueError(f"channels must be at least 1, got {channels}")
+        if not isinstance(channels, int) or channels < 1:
+            raise ValueError(f"channels must be at least 1, a whole number, got {channels}")
         if stem not in ("cifar", "imagenet"):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)

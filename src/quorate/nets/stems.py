@@ -37,8 +37,12 @@ class Stem(nn.Module):
         """The images, checked.
 
         Raises:
+            TypeError: if they are not floating-point numbers.
             ValueError: if they are not ``[N, 3, H, W]`` or a side does not work; the message names the nearest that do.
         """
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            given = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"images must be a tensor of floating-point numbers, normalised, got {given}")
         if x.dim() != 4 or x.shape[1] != 3:
             raise ValueError(f"images must have shape [N, 3, H, W], got {tuple(x.shape)}")
         for side in x.shape[2:]:
