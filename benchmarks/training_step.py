@@ -2,9 +2,9 @@
 
     python benchmarks/training_step.py --threads 2 --turns 9
 
-The plain formulation is the network as its authors wrote it: modules of the framework in NCHW, a ReLU in every operation,
-float32, nothing shared. It is built here, from nothing of quorate.nets. A step is forward, the joint
-loss of three exits, backward, clipping and SGD with momentum, on 64 images of 32 x 32, C = 16, L = 8.
+The plain formulation is the network as its authors wrote it: modules of the framework in NCHW, a ReLU in every
+operation, float32, nothing shared. It is built here, from nothing of quorate.nets. A step is forward, the joint loss of
+three exits, backward, clipping and SGD with momentum, on 64 images of 32 x 32, C = 16, L = 8.
 """
 
 import argparse
