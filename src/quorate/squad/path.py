@@ -139,7 +139,7 @@ class PathPolicy(ABC):
         if self.in_order:
             return int(state.path[state.at[0]])
         told = state.waited.ravel().tolist()
-        return next(branch for branch in state.path.tolist() if told[branch] < 0)
+        return next(int(branch) for branch in state.path.tolist() if told[branch] < 0)
 
     def tell(self, state: PathState, rows: Array, branch: int, probs: Array) -> PathState:
         """Count the votes whose turn it is; keep those of later turns; drop the others."""
