@@ -1,4 +1,4 @@
-"""DARTS networks with exits (METHOD, section 4; paper, "DARTS" and "Arch Adapter", Eq. 1).
+"""DARTS networks with exits (paper, "DARTS" and "Arch Adapter", Eq. 1).
 
 Shapes: ``N`` samples, ``C`` channels of the first cells, ``L`` cells. Reduction cells stand at ``L // 3`` and
 ``2 L // 3``; there channels double and the side is halved. Between branches a learner carries the *pair* of tensors

@@ -1,4 +1,4 @@
-"""Stems: from an image to the two maps that the first cell reads (METHOD, section 4, "Cell" and "Bad input").
+"""Stems: from an image to the two maps that the first cell reads.
 
 Shapes: ``N`` images of three channels and sides ``H`` and ``W``; ``C`` channels of the first cell.
 
