@@ -134,6 +134,7 @@ TITLES = {
     "eager": "eager (one device, whole exits)",
     "free-running": "free-running (K devices, latency)",
     "free-running-energy": "free-running energy",
+    "milliseconds": "milliseconds (one device, lazy)",
 }
 
 
