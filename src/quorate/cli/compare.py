@@ -102,8 +102,8 @@ def say(compared: Comparison, how: str) -> None:
         else f"the {compared.calibration:,} calibration samples",
     }[how]  # fmt: skip
     print(
-        f"static soft vote {percent(compared.static_accuracy)} (at fitted temperatures), standard error {100 * error:.2f} points; "
-        f"each threshold chosen on {where}\n"
+        f"static soft vote {percent(compared.static_accuracy)} (at fitted temperatures), standard error "
+        f"{100 * error:.2f} points; each threshold chosen on {where}\n"
     )
     for device, whole in compared.static_costs.items():
         table = readings_by(compared.readings, device, how)
@@ -128,13 +128,12 @@ def say_duels(compared: Comparison) -> None:
     for duel in compared.duels:
         (low, high), (worse, better) = duel.saved_interval, duel.gained_interval
         rows.append([
-            f"{duel.device}, {duel.allowed:g}", mark(duel.champion, duel.champion_keeps), mark(duel.rival, duel.rival_keeps),
+            f"{duel.device}, {duel.allowed:g}", mark(duel.champion, duel.champion_keeps),
+            mark(duel.rival, duel.rival_keeps),
             f"{100 * duel.saved:.0f} % ({100 * low:.0f} to {100 * high:.0f})",
             f"{duel.gained:+.2f} ({worse:+.2f} to {better:+.2f})", "yes" if duel.told_apart else "no",
         ])  # fmt: skip
-    title = (
-        "Who against whom, chosen as above; 95 % intervals by paired bootstrap; (!) does not come so close where chosen"
-    )
+    title = "The champion against its rivals; 95 % intervals by paired bootstrap; (!) cannot come so close where chosen"
     print_table(["cost, allowed", "policy", "rival", "cost saved", "accuracy gained", "told apart"], rows, title=title)
     if not all(duel.told_apart for duel in compared.duels):
         print(f"Where it says no, {compared.samples:,} samples cannot tell the two accuracies apart.")
