@@ -1,0 +1,99 @@
+"""Stems: from an image to the two maps that the first cell reads (METHOD, section 4, "Cell" and "Bad input").
+
+Shapes: ``N`` images of three channels and sides ``H`` and ``W``; ``C`` channels of the first cell.
+
+A stem also says which sides work: every reduction cell halves the map, and a factorized reduce needs an even side.
+
+This file does not know cells, nor how many of them follow.
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from quorate.nets.forms import memory_format
+
+__all__ = ["CifarStem", "ImagenetStem"]
+
+
+class Stem(nn.Module):
+    """What both stems share: checking images, and laying them out in memory as the device likes it.
+
+    Args:
+        reductions: how often the cells halve the map.
+        gives: channels of the two maps.
+    """
+
+    name = ""
+
+    def __init__(self, reductions: int, gives: tuple[int, int]) -> None:
+        super().__init__()
+        self.reductions, self.gives = reductions, gives
+
+    def works(self, side: int) -> bool:
+        """Whether images of this side can be halved as often as the network does."""
+        raise NotImplementedError
+
+    def checked(self, x: Tensor) -> Tensor:
+        """The images, checked.
+
+        Raises:
+            ValueError: if they are not ``[N, 3, H, W]`` or a side does not work; the message names the nearest that do.
+        """
+        if x.dim() != 4 or x.shape[1] != 3:
+            raise ValueError(f"images must have shape [N, 3, H, W], got {tuple(x.shape)}")
+        for side in x.shape[2:]:
+            if not self.works(side):
+                below = next((s for s in range(side - 1, 0, -1) if self.works(s)), None)
+                above = next(s for s in range(side + 1, side + 65) if self.works(s))
+                near = " and ".join(str(s) for s in (below, above) if s is not None)
+                raise ValueError(
+                    f"images of {x.shape[2]} x {x.shape[3]} cannot be halved {self.reductions} times with "
+                    f"stem={self.name!r}; the nearest sides to {side} that work: {near}"
+                )
+        return x.contiguous(memory_format=memory_format(x.device))
+
+
+class CifarStem(Stem):
+    """A 3 x 3 convolution to ``3 C`` channels and batch norm; both inputs of the first cell are its output."""
+
+    name = "cifar"
+
+    def __init__(self, channels: int, reductions: int) -> None:
+        super().__init__(reductions, (3 * channels, 3 * channels))
+        self.conv = nn.Conv2d(3, 3 * channels, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(3 * channels)
+
+    def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.norm(self.conv(self.checked(x_N3HW)))
+        return y, y
+
+    def works(self, side: int) -> bool:
+        return side > 0 and side % (1 << self.reductions) == 0
+
+
+class ImagenetStem(Stem):
+    """Three convolutions of stride 2: the first cell gets maps of a quarter and an eighth of the side."""
+
+    name = "imagenet"
+
+    def __init__(self, channels: int, reductions: int) -> None:
+        super().__init__(reductions, (channels, channels))
+        if channels % 2:
+            raise ValueError(
+                f"stem='imagenet' gives half of the channels first, so they must be even, got {channels}; "
+                f"use {channels - 1} or {channels + 1}"
+            )
+        self.conv1 = nn.Conv2d(3, channels // 2, 3, stride=2, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels // 2)
+        self.conv2 = nn.Conv2d(channels // 2, channels, 3, stride=2, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(channels)
+        self.conv3 = nn.Conv2d(channels, channels, 3, stride=2, padding=1, bias=False)
+        self.norm3 = nn.BatchNorm2d(channels)
+
+    def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
+        quarter = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x_N3HW))))))
+        return quarter, self.norm3(self.conv3(F.relu(quarter)))
+
+    def works(self, side: int) -> bool:
+        quarter = -(-side // 4)
+        return side > 0 and quarter % 2 == 0 and (quarter // 2) % (1 << self.reductions) == 0
