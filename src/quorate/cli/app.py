@@ -11,6 +11,7 @@ __all__ = ["build"]
 COMMANDS = {
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
+    "train": ("quorate.cli.train:app", "Train learners, and go on where a run was stopped."),
     "draw": ("quorate.cli.draw:draw", "Draw a genotype: both cells, with nodes, edges and operations."),
 }
 
