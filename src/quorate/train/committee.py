@@ -66,7 +66,7 @@ def build_learners(
     Example:
         >>> from quorate.nets import DARTS_V1, DARTS_V2
         >>> [learner.num_exits for learner in build_learners([DARTS_V1, DARTS_V2], channels=2, cells=3)]
-        [3, 3]
+        [2, 2]
     """
     learners = []
     for number, genotype in enumerate(genotypes):
@@ -120,10 +120,10 @@ def train_committee(
         >>> learners = build_learners([DARTS_V1, DARTS_V2], channels=2, cells=3)
         >>> with TemporaryDirectory() as run:
         ...     committee = train_committee(learners, load("digits"), Training(epochs=1, batch=256), run)
-        ...     sorted(path.name for path in Path(run).glob("learners/1/*"))
+        ...     sorted(path.name for path in Path(run).glob("learners/1/[!.]*"))
         ['genotype.json', 'history.jsonl', 'weights.safetensors']
         >>> committee.policy.criterion, len(committee.macs), len(committee.learners)
-        ('t-test', 3, 2)
+        ('t-test', 2, 2)
     """
     training = training or Training()
     align(learners)

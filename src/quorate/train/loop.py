@@ -102,7 +102,7 @@ def fit(
         >>> learner = DartsLearner(DARTS_V2, channels=2, cells=3)
         >>> fitted = fit(learner, load("digits"), Training(epochs=1, batch=128, drop_path=0))
         >>> len(fitted.history), sorted(fitted.accuracy), len(fitted.accuracy["test"])
-        (1, ['calibration', 'test'], 3)
+        (1, ['calibration', 'test'], 2)
     """
     training, device = training or Training(), torch.device(device)
     _check(learner, data, training)

@@ -90,13 +90,15 @@ def showing(*, terminal: bool | None = None) -> Iterator[Listener]:
 
 
 def _lines() -> Listener:
-    began: dict[int, tuple[float, int]] = {}
+    began: dict[int, tuple[float, Progress]] = {}
+    said: dict[int, int] = {}
 
     def listen(told: Progress) -> None:
         now = time.monotonic()
-        start, step = began.setdefault(told.learner, (now, told.step))
-        if told.held_out or told.step == told.steps:
-            left = (now - start) / max(1, told.step - step) * (told.steps - told.step)
+        start, first = began.setdefault(told.learner, (now, told))
+        if told.epoch > said.get(told.learner, first.epoch - told.held_out):
+            said[told.learner] = told.epoch
+            left = (now - start) / max(1, told.step - first.step) * (told.steps - told.step)
             print(f"{line_of(told)}  {_clock(left)} left", file=sys.stderr, flush=True)
 
     return listen

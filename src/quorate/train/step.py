@@ -61,7 +61,7 @@ def make_step(
         >>> how, g = augmentation_for(8, mirrored=True), torch.Generator().manual_seed(0)
         >>> step = make_step(learner, make_optimiser(learner), Training(), spec, how, g)
         >>> step(torch.zeros(4, 8, 8, 3, dtype=torch.uint8), torch.tensor([0, 1, 2, 3]), rate=0.025).shape
-        torch.Size([7])
+        torch.Size([5])
     """
     scale = scale_for(spec.mean, spec.std, device=generator.device)
     return _Eager(learner, optimiser, training, spec, how, scale, generator)
