@@ -1,11 +1,12 @@
 """``quorate train``: learners from images, stopped and taken up at any moment."""
 
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, ArgumentCollection, Parameter
-from cyclopts.config import Toml
+from cyclopts.config import Dict
 
 from quorate.train.config import TrainConfig
 
@@ -22,7 +23,12 @@ def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
             path = Path(argument.tokens[0].value)
             if not path.is_file():
                 raise ValueError(f"{path}: no such file; --config names a TOML file of settings, such as `epochs = 30`")
-            Toml(path, use_commands_as_keys=False)(app, commands, arguments)
+            try:
+                table = tomllib.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{path}: is not TOML ({error}); write `epochs = 30`, one setting a line") from None
+            # Under the command's own name: a key that is also a command, such as `data`, would be dropped otherwise.
+            Dict({commands[-1]: table}, source=str(path))(app, commands[-1:], arguments)
 
 
 app = App(name="train", config=_from_file, help_format="markdown")

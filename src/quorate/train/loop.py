@@ -34,7 +34,7 @@ from quorate.train.progress import EVERY, Listener, Progress
 from quorate.train.state import AUGMENT, NETWORK, TrainState, epoch_order, seed_for
 from quorate.train.step import Step, make_step
 
-__all__ = ["DivergedError", "Fitted", "augmentation_of", "fit"]
+__all__ = ["DivergedError", "Fitted", "augmentation_of", "device_called", "fit"]
 
 HOPELESS = 30.0
 """A loss this many times that of guessing is no bad moment any more: nothing leads back from there."""
@@ -104,7 +104,7 @@ def fit(
         >>> len(fitted.history), sorted(fitted.accuracy), len(fitted.accuracy["test"])
         (1, ['calibration', 'test'], 2)
     """
-    training, device = training or Training(), torch.device(device)
+    training, device = training or Training(), device_called(device)
     _check(learner, data, training)
     spec = spec or input_for(data, channels=channels_of(learner))
     identity = _identity(data, training, number, spec)
@@ -124,6 +124,22 @@ def fit(
             _train_epoch(run)
             _end_epoch(run)
         return _finish(run, part_of(data, "test", training.calibration, training.seed, device))
+
+
+def device_called(name: str | torch.device) -> torch.device:
+    """The device of that name, if it is there.
+
+    Example:
+        >>> device_called("cpu")
+        device(type='cpu')
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be cpu, cuda or, of several, cuda:1, got {name!r}") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {name} is not there: torch finds no CUDA device; use cpu")
+    return device
 
 
 def augmentation_of(training: Training, spec: InputSpec, *, mirrored: bool) -> Augmentation:
