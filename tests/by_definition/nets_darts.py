@@ -4,10 +4,7 @@ Nothing here comes from quorate.nets. ``weights`` maps names to tensors; genotyp
 """
 
 import torch
-from torch.nn import functional as F
-
-NAMES = ("none", "max_pool_3x3", "avg_pool_3x3", "skip_connect", "sep_conv_3x3", "sep_conv_5x5", "dil_conv_3x3",
-         "dil_conv_5x5")  # fmt: skip
+from torch.nn import functional as F  # noqa: N812
 
 
 def norm(x, w, name, training=False):
@@ -53,7 +50,9 @@ def cell(older, newer, w, name, edges, reduction, halve_older, training):
     else:
         older = F.conv2d(older.clamp(min=0), w[name + ".preprocess0.op.1.weight"])
         older = norm(older, w, name + ".preprocess0.op.2", training)
-    newer = norm(F.conv2d(newer.clamp(min=0), w[name + ".preprocess1.op.1.weight"]), w, name + ".preprocess1.op.2", training)
+    newer = norm(
+        F.conv2d(newer.clamp(min=0), w[name + ".preprocess1.op.1.weight"]), w, name + ".preprocess1.op.2", training
+    )
     states = [older, newer]
     for node in range(4):
         total = 0
@@ -112,7 +111,11 @@ def shapes(normal, reduce, channels, cells, classes, stem="cifar"):
         bn("stem.1", 3 * channels)
         before, halved = [3 * channels] * 2, False
     else:
-        for name, out, into in (("stem0.0", channels // 2, 3), ("stem0.3", channels, channels // 2), ("stem1.1", channels, channels)):
+        for name, out, into in (
+            ("stem0.0", channels // 2, 3),
+            ("stem0.3", channels, channels // 2),
+            ("stem1.1", channels, channels),
+        ):
             conv(name, out, into, 3)
             bn(f"{name[:-1]}{int(name[-1]) + 1}", out)
         before, halved = [channels] * 2, True
@@ -147,17 +150,19 @@ def macs(normal, reduce, channels, cells, classes, side, stem="cifar"):
     total, done, heads = 0, [], []
     if stem == "cifar":
         total += side * side * 9 * 3 * 3 * channels
-        before, sides, halved = [3 * channels] * 2, [side] * 2, False
+        before, sides = [3 * channels] * 2, [side] * 2
     else:
         total += (side // 2) ** 2 * 9 * 3 * (channels // 2) + (side // 4) ** 2 * 9 * channels * (channels // 2)
         total += (side // 8) ** 2 * 9 * channels * channels
-        before, sides, halved = [channels] * 2, [side // 4, side // 8], True
+        before, sides = [channels] * 2, [side // 4, side // 8]
     c = channels
     for index in range(cells):
         reduction = index in (cells // 3, 2 * cells // 3)
         c *= 2 if reduction else 1
         now = sides[1]
-        total += now * now * c * (before[0] + before[1])  # both 1 x 1 convolutions; a factorized reduce halves twice over
+        total += (
+            now * now * c * (before[0] + before[1])
+        )  # both 1 x 1 convolutions; a factorized reduce halves twice over
         after = now // 2 if reduction else now
         for op, source in reduce if reduction else normal:
             pixels, k = after * after, int(op[-1]) if op[-1].isdigit() else 0
@@ -167,7 +172,7 @@ def macs(normal, reduce, channels, cells, classes, side, stem="cifar"):
                 total += pixels * (k * k * c + c * c)
             elif op == "skip_connect" and reduction and source < 2:
                 total += pixels * c * c
-        before, sides, halved = [before[1], 4 * c], [now, after], reduction
+        before, sides = [before[1], 4 * c], [now, after]
         done.append(total)
         heads.append(4 * c * classes)
     return done, heads

@@ -13,8 +13,8 @@ torch.set_num_threads(1)
 def cells(draw):
     edges = []
     for node in range(2, 6):
-        for _ in range(2):
-            edges.append((draw(st.sampled_from(PRIMITIVES[1:])), draw(st.integers(0, node - 1))))
+        edge = st.tuples(st.sampled_from(PRIMITIVES[1:]), st.integers(0, node - 1))
+        edges += [draw(edge), draw(edge)]
     return tuple(edges)
 
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets import attach_exits, count_macs
 
@@ -119,7 +119,9 @@ class Deep(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Conv2d(3, 6, 3)
-        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9)))
+        self.head = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9))
+        )
 
     def forward(self, x):
         features = self.body(x)
@@ -187,18 +189,26 @@ class Windows(nn.Module):
 def test_samples_come_first_between_branches_whatever_the_network_does(kind):
     model, x = kind().eval(), torch.randn(4, 6, 3)
     learner = attach_exits(model, ["into"], classes=4, sample=x)
-    for x in (x, torch.randn(3, 6, 3)):
-        assert torch.allclose(learner(x)[-1], model(x), atol=1e-6)
+    for other in (x, torch.randn(3, 6, 3)):
+        assert torch.allclose(learner(other)[-1], model(other), atol=1e-6)
     deeper = attach_exits(model, ["cell" if kind is TimeFirst else "inner"], classes=4, sample=x, heads=[Flat()])
     *state, _ = deeper.branches[0](x)
-    assert all(len(tensor) == 3 for tensor in state)
+    assert all(len(tensor) == len(x) for tensor in state)
     *_, votes = deeper.branches[1](*(tensor[1:] for tensor in state))
     assert torch.allclose(votes, model(x)[1:], atol=1e-6)
 
 
+def test_heads_read_samples_first():
+    x = torch.randn(4, 6, 3)
+    learner = attach_exits(TimeFirst().eval(), ["cell"], classes=4, sample=x, token="mean")
+    assert learner(x)[0].shape == (4, 4)
+    with pytest.raises(ValueError, match=r"the exit 'inner' shows a tensor of shape \(14, 3, 6\) for 7 samples"):
+        attach_exits(Windows(), ["inner"], classes=4, sample=x)
+
+
 class Flat(nn.Module):
     def forward(self, x):
-        return torch.zeros(3, 4)
+        return torch.zeros(len(x), 4)
 
 
 def test_heads_of_ones_own_and_several_inputs():
@@ -223,7 +233,11 @@ def test_heads_of_ones_own_and_several_inputs():
 
 
 def test_stages_as_they_are():
-    stages = [nn.Conv2d(3, 4, 3), nn.Sequential(nn.ReLU(), nn.Conv2d(4, 6, 3)), nn.Sequential(nn.Flatten(), nn.Linear(96, 5))]
+    stages = [
+        nn.Conv2d(3, 4, 3),
+        nn.Sequential(nn.ReLU(), nn.Conv2d(4, 6, 3)),
+        nn.Sequential(nn.Flatten(), nn.Linear(96, 5)),
+    ]
     learner = attach_exits(stages, classes=5, sample=X)
     assert torch.equal(learner(X)[-1], nn.Sequential(*stages)(X))
     assert [type(branch.head).__name__ for branch in learner.branches] == ["MapHead", "MapHead", "Identity"]
@@ -309,6 +323,7 @@ class Branching(nn.Module):
         ("", ["unused"], "cannot be cut at 'unused': its forward pass never calls that submodule"),
         ("mixes", ["b"], r"gives a tensor of shape \(3, 3\) that depends on the input and has no row per sample"),
         ("", ["b", "a"], r"in the order in which they run, got \['b', 'a'\]; use \['a', 'b'\]"),
+        ("", ["a", "fc"], "nothing runs after the exit 'fc'; the network's end is an exit already"),
         ("", ["a", "a"], "each exit must be named once, got 'a' twice"),
         ("", ["aa"], "no submodule 'aa'; nearest: a"),
         ("", [], "exits must name submodules"),
@@ -360,6 +375,9 @@ def test_a_network_that_mixes_samples_is_refused():
         ({"sample": ()}, TypeError, "sample must be a tensor"),
         ({"sample": torch.zeros(0, 3, 8, 8)}, ValueError, "at least one, got"),
         ({"sample": (X, X[:2])}, ValueError, "same number of rows"),
+        ({"sample": X[:, :2]}, ValueError, r"cannot read tensors like the sample, here of shape \[\(7, 2, 8, 8\)\]: "),
+        ({"sample": (X, X)}, ValueError, "cannot read tensors like the sample"),
+        ({"model": "resnet18"}, TypeError, "a module or a sequence of stages, got str"),
         ({"classes": 1}, ValueError, "at least 2 classes"),
         ({"token": "last"}, ValueError, "'mean' or 'first'"),
         ({"heads": []}, ValueError, "heads must be one per exit, 1, got 0"),
@@ -367,7 +385,7 @@ def test_a_network_that_mixes_samples_is_refused():
 )
 def test_other_mistakes(arguments, error, message):
     with pytest.raises(error, match=message):
-        attach_exits(Net(), ["one"], **{"classes": 5, "sample": X, **arguments})
+        attach_exits(**{"model": Net(), "exits": ["one"], "classes": 5, "sample": X, **arguments})
 
 
 @pytest.mark.parametrize(

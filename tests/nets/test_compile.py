@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets import DARTS_V2, DartsLearner, attach_exits
 

@@ -11,6 +11,8 @@ from quorate.errors import QuorateError
 from quorate.nets import (
     DARTS_V1,
     DARTS_V2,
+    GDAS_V1,
+    PC_DARTS_CIFAR,
     DartsLearner,
     Genotype,
     drop_path_at,
@@ -42,13 +44,25 @@ def imported(genotype, weights, **sizes):
 
 
 @pytest.mark.parametrize(
-    ("genotype", "classes", "params"), [(DARTS_V1, 10, 3_169_414), (DARTS_V2, 10, 3_349_342), (DARTS_V2, 100, 3_401_272),
-                                        (DARTS_V2, 120, 3_412_812)]  # fmt: skip
+    ("genotype", "classes", "params"),
+    [
+        (DARTS_V1, 10, 3_169_414),
+        (DARTS_V2, 10, 3_349_342),
+        (DARTS_V2, 100, 3_401_272),
+        (DARTS_V2, 120, 3_412_812),
+    ],
 )
 def test_parameters_of_the_published_networks(genotype, classes, params):
     with torch.device("meta"):
         learner = DartsLearner(genotype, 36, 20, classes, exits="end")
     assert sum(p.numel() for p in learner.parameters()) == params
+
+
+@pytest.mark.parametrize(("genotype", "millions"), [(GDAS_V1, 3.4), (PC_DARTS_CIFAR, 3.6)])
+def test_other_published_networks_have_the_size_their_papers_say(genotype, millions):
+    with torch.device("meta"):
+        learner = DartsLearner(genotype, 36, 20, 10, exits="end")
+    assert round(sum(p.numel() for p in learner.parameters()) / 1e6, 1) == millions
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
@@ -172,6 +186,7 @@ def test_reductions_and_exits():
         (lambda: exit_cells(8, "middle"), "'after_reductions', 'end' or a list"),
         (lambda: exit_cells(0), "at least one cell"),
         (lambda: DartsLearner(DARTS_V2, 0), "channels must be at least 1"),
+        (lambda: DartsLearner(DARTS_V2, 4.0), "a whole number, got 4.0"),
         (lambda: DartsLearner(DARTS_V2, 15, 4, stem="imagenet"), "even, got 15; use 14 or 16"),
         (lambda: DartsLearner(DARTS_V2, 4, 4, classes=1), "at least 2 classes, got 1"),
         (lambda: DartsLearner(DARTS_V2, 4, 4, stem="mnist"), "'cifar' or 'imagenet', got 'mnist'"),
@@ -189,15 +204,22 @@ def test_sizes_that_cannot_be(call, message):
         call()
 
 
-def test_a_genotype_must_be_one():
+def test_a_genotype_must_be_one_and_images_numbers():
     with pytest.raises(TypeError, match="see Genotype.from_text"):
         DartsLearner("DARTS_V2")
+    for images in (torch.zeros(2, 3, 16, 16, dtype=torch.uint8), np.zeros((2, 3, 16, 16))):
+        with pytest.raises(TypeError, match="floating-point numbers, normalised, got"):
+            DartsLearner(DARTS_V2, 4, 4)(images)
 
 
 @pytest.mark.parametrize(
     ("stem", "shape", "message"),
     [
-        ("cifar", (2, 3, 30, 30), "30 x 30 cannot be halved 2 times with stem='cifar'; the nearest .* 30 .*: 28 and 32"),
+        (
+            "cifar",
+            (2, 3, 30, 30),
+            "30 x 30 cannot be halved 2 times with stem='cifar'; the nearest .* 30 .*: 28 and 32",
+        ),
         ("cifar", (2, 3, 32, 33), "nearest sides to 33 that work: 32 and 36"),
         ("cifar", (2, 3, 2, 2), "nearest sides to 2 that work: 4"),
         ("imagenet", (2, 3, 32, 48), "nearest sides to 48 that work: 32 and 61"),

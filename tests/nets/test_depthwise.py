@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets import DARTS_V2, DartsLearner, Genotype, using_forms
 from quorate.nets.depthwise import DepthwiseConv, depthwise
@@ -52,8 +52,13 @@ def test_every_form_is_the_definition(size, kind, form, layout):
 
 
 @settings(deadline=None, max_examples=30)
-@given(kinds, st.sampled_from([torch.float32, torch.bfloat16]), st.sampled_from([(8, 16, 32, 32), (4, 64, 8, 8), (2, 8, 4, 4)]))
-def test_every_form_is_the_plain_one_in_working_precision(kind, dtype, size):
+@given(
+    kinds,
+    st.sampled_from([torch.float32, torch.bfloat16]),
+    st.sampled_from([(8, 16, 32, 32), (4, 64, 8, 8), (2, 8, 4, 4)]),
+)
+def test_the_fast_forms_are_right_in_working_precision(kind, dtype, size):
+    """Against double precision: the framework's own weight gradient of a dilated kernel in bfloat16 is not."""
     kernel, stride, dilation = kind
     torch.manual_seed(kernel)
     x = torch.randn(size).to(dtype).contiguous(memory_format=torch.channels_last)
@@ -61,12 +66,9 @@ def test_every_form_is_the_plain_one_in_working_precision(kind, dtype, size):
     exact = three(x.double(), w.double(), stride, dilation, PLAIN)[:3]
     with using_forms("fast"):
         fast = three(x, w, stride, dilation, depthwise_form(kernel, stride, dilation, CPU, dtype))[:3]
-    plain = three(x, w, stride, dilation, PLAIN)[:3]
-    for ours, theirs, truth in zip(fast, plain, exact, strict=True):
-        scale = truth.abs().max()
-        tolerance = 1e-5 if dtype == torch.float32 else 2e-2
-        assert (ours.double() - truth).abs().max() <= tolerance * scale
-        assert (ours.double() - truth).abs().max() <= 3 * (theirs.double() - truth).abs().max() + 1e-6 * scale
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-2
+    for ours, truth in zip(fast, exact, strict=True):
+        assert (ours.double() - truth).abs().max() <= tolerance * truth.abs().max()
 
 
 def test_second_gradients_are_right():
@@ -93,7 +95,9 @@ def grown(forms, dtype=torch.float64, amp=False, device="cpu"):
     x = torch.randn(8, 3, 16, 16, dtype=torch.float64).to(device=device, dtype=dtype)
     with using_forms(forms):
         with torch.autocast(device, torch.bfloat16, enabled=amp):
-            loss = sum(F.cross_entropy(out.float() if amp else out, torch.arange(8, device=device)) for out in learner(x))
+            loss = sum(
+                F.cross_entropy(out.float() if amp else out, torch.arange(8, device=device)) for out in learner(x)
+            )
         loss.backward()
     return loss.item(), torch.cat([p.grad.flatten() for p in learner.parameters()]).double()
 

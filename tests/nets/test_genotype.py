@@ -75,9 +75,15 @@ def test_not_equal_to_something_else():
     ("text", "message"),
     [
         ("Genotype(normal=__import__('os').system('false'), reduce=[])", "normal must be written with literals"),
-        (V2.replace("('sep_conv_3x3', 0)", "('sep_conv_7x7', 0)", 1), "must be one of max_pool_3x3, .*got 'sep_conv_7x7'"),
+        (
+            V2.replace("('sep_conv_3x3', 0)", "('sep_conv_7x7', 0)", 1),
+            "must be one of max_pool_3x3, .*got 'sep_conv_7x7'",
+        ),
         (V2.replace("('sep_conv_3x3', 0)", "('none', 0)", 1), "must be an operation that is kept, got 'none'"),
-        (V2.replace("('sep_conv_3x3', 0)", "('sep_conv_3x3', 2)", 1), "leads to node 2 and must read one of 0 to 1, got 2"),
+        (
+            V2.replace("('sep_conv_3x3', 0)", "('sep_conv_3x3', 2)", 1),
+            "leads to node 2 and must read one of 0 to 1, got 2",
+        ),
         (V2.replace("('sep_conv_3x3', 0)", "('sep_conv_3x3', -1)", 1), "got -1"),
         (V2.replace("('sep_conv_3x3', 0)", "('sep_conv_3x3', True)", 1), "got True"),
         (V2.replace("('sep_conv_3x3', 0)", "('sep_conv_3x3', 0.0)", 1), "got 0.0"),
@@ -121,6 +127,11 @@ def test_json_of_another_architecture_is_a_callers_mistake():
     record["normal"][0][1] = 7
     with pytest.raises(ValueError, match="must read one of 0 to 1, got 7"):
         Genotype.from_json(json.dumps(record))
+
+
+def test_a_seed_is_not_a_generator():
+    with pytest.raises(TypeError, match="numpy.random.default_rng"):
+        random_genotype(0)
 
 
 def test_random_genotypes_are_uniform():

@@ -66,6 +66,11 @@ def test_what_cannot_be(call, message):
         call()
 
 
+def test_one_model_is_not_a_sequence():
+    with pytest.raises(TypeError, match=r"got one Sequential; write \[model\]"):
+        cascade(nn.Sequential(nn.Linear(4, 3)))
+
+
 def test_alignment_at_the_last_exit():
     long, short = DartsLearner(DARTS_V2, 2, 8, 10), DartsLearner(DARTS_V2, 2, 2, 10)
     lattice = align([short, long])

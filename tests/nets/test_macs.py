@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets import DARTS_V1, DARTS_V2, DartsLearner, attach_exits, cascade, count_macs, macs_table
 from tests.by_definition import nets_darts as slow
@@ -13,8 +13,12 @@ from .cases import genotypes
 
 @pytest.mark.parametrize(
     ("genotype", "side", "classes", "macs"),
-    [(DARTS_V1, 32, 10, 500_987_520), (DARTS_V2, 32, 10, 528_359_040), (DARTS_V2, 32, 100, 528_410_880),
-     (DARTS_V2, 16, 120, 132_157_440)],  # fmt: skip
+    [
+        (DARTS_V1, 32, 10, 500_987_520),
+        (DARTS_V2, 32, 10, 528_359_040),
+        (DARTS_V2, 32, 100, 528_410_880),
+        (DARTS_V2, 16, 120, 132_157_440),
+    ],
 )
 def test_published_networks_with_one_head(genotype, side, classes, macs):
     with torch.device("meta"):
@@ -95,7 +99,9 @@ def test_the_batch_of_a_sample_does_not_count():
 
 
 def test_what_the_adapter_cuts_costs_what_the_whole_costs():
-    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 9, 5))
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 9, 5)
+    )
     x = torch.zeros(2, 3, 8, 8)
     learner = attach_exits(model, ["0", "1"], classes=5, sample=x)
     (whole,) = count_macs(cascade([model]), (3, 8, 8))
@@ -110,6 +116,31 @@ def test_a_committee_is_aligned_at_the_last_exit():
     assert table[:, 0].tolist() == list(count_macs(long, (3, 16, 16)))
     assert table[:2, 1].tolist() == [0, 0]
     assert table[2, 1] == count_macs(short, (3, 16, 16))[0]
+
+
+def test_what_can_be_counted():
+    with pytest.raises(TypeError, match="must be a Learner, got Linear; cascade"):
+        count_macs(nn.Linear(3, 4), (3,))
+    for sample in (32, "cifar"):
+        with pytest.raises(TypeError, match="must be a shape such as"):
+            count_macs(DartsLearner(DARTS_V2, 4, 4), sample)
+
+
+def test_recurrent_layers_count_their_products():
+    lstm = nn.LSTM(3, 4, batch_first=True)
+    model = attach_exits([lstm_first := First(lstm), nn.Sequential(nn.Flatten(), nn.Linear(24, 5))], classes=5,
+                         sample=torch.zeros(2, 6, 3))  # fmt: skip
+    assert lstm_first.layer is lstm
+    assert count_macs(model, (6, 3))[0] == 6 * (3 * 16 + 4 * 16) + 4 * 5
+
+
+class First(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
 
 
 @pytest.mark.parametrize(

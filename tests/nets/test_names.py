@@ -6,7 +6,9 @@ import pytest
 import quorate.nets
 from quorate import nets
 
-MODULES = [importlib.import_module(f"quorate.nets.{found.name}") for found in pkgutil.iter_modules(quorate.nets.__path__)]
+MODULES = [
+    importlib.import_module(f"quorate.nets.{found.name}") for found in pkgutil.iter_modules(quorate.nets.__path__)
+]
 
 
 def test_every_public_name_is_there():
@@ -23,7 +25,9 @@ def test_modules_say_what_they_do_not_know_and_export_what_they_have(module):
     assert all(hasattr(module, name) for name in module.__all__)
 
 
-@pytest.mark.parametrize("name", [n for n in nets.__all__ if callable(getattr(nets, n)) and n not in ("Inputs", "AdaptedLearner")])
+@pytest.mark.parametrize(
+    "name", [n for n in nets.__all__ if callable(getattr(nets, n)) and n not in ("Inputs", "AdaptedLearner")]
+)
 def test_every_public_function_has_an_example(name):
     assert ">>>" in getattr(nets, name).__doc__
 

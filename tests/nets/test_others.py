@@ -37,7 +37,9 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "i
 RESNET = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
 heavy = pytest.mark.heavy
 CASES = [
-    pytest.param(lambda: timm("convnext_atto", num_classes=10), ["stages.0", "stages.1", "stages.2"], id="timm ConvNeXt"),
+    pytest.param(
+        lambda: timm("convnext_atto", num_classes=10), ["stages.0", "stages.1", "stages.2"], id="timm ConvNeXt"
+    ),
     pytest.param(
         lambda: transformers("ViTForImageClassification", "ViTConfig", image_size=64, num_labels=10, **SMALL),
         ["vit.layers.0", "vit.layers.2"],
@@ -122,7 +124,12 @@ def test_a_classifier_of_texts(attention):
     """Token ids and a mask, by name and by position; any mask, whatever the sample's was."""
     torch.manual_seed(0)
     model = transformers(
-        "BertForSequenceClassification", "BertConfig", vocab_size=99, num_labels=4, attn_implementation=attention, **SMALL
+        "BertForSequenceClassification",
+        "BertConfig",
+        vocab_size=99,
+        num_labels=4,
+        attn_implementation=attention,
+        **SMALL,
     ).eval()
     ids, mask = torch.randint(0, 99, (3, 12)), torch.ones(3, 12, dtype=torch.long)
     exits = ["bert.encoder.layer.0", "bert.encoder.layer.2"]

@@ -18,11 +18,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from quorate.nets.comparing import merged
+from quorate.nets.comparing import batch_dimension, merged
 from quorate.nets.cutting import cut
 from quorate.nets.heads import make_head
 from quorate.nets.learner import Inputs, Learner
-from quorate.nets.tracing import BATCHES, Recording, Ref, first_tensor, record
+from quorate.nets.tracing import BATCHES, Recording, first_tensor, record, tensor_at
 
 __all__ = ["AdaptedLearner", "attach_exits", "cascade"]
 
@@ -112,6 +112,8 @@ def attach_exits(
     inputs = _checked_sample(sample)
     names = tuple(map(str, sample)) if isinstance(sample, Mapping) else None
     if not isinstance(model, nn.Module):
+        if isinstance(model, str) or not isinstance(model, Sequence):
+            raise TypeError(f"model must be a module or a sequence of stages, got {type(model).__name__}")
         if exits is not None:
             raise ValueError("exits are named in a network; stages have one after each, so leave exits out")
         return _of_stages(list(model), classes, inputs, names, token, freeze, heads)
@@ -125,7 +127,7 @@ def attach_exits(
     last, replaced = _last_head(model, recording, classes, token)
     cuts = [*(recording.exits[name] for name in named), (recording.output, len(recording.calls))]
     segments = cut(model, recording, wide, cuts, len(inputs), BATCHES, replaced)
-    shapes = [_shape(recording, ref) for ref, _ in cuts[:-1]]
+    shapes = [_shape(plain, wide, name, own=heads is not None) for name in named]
     new = [*_heads(shapes, classes, token, heads, inputs[0].device), last]
     branches = [AdaptedBranch(s, h, last=s is segments[-1]) for s, h in zip(segments, new, strict=True)]
     learner = AdaptedLearner(branches, classes, inputs=names)
@@ -156,6 +158,8 @@ def cascade(models: Sequence[nn.Module], *, classes: int | None = None, inputs: 
         >>> learner.num_exits, learner.classes, learner.chained
         (2, 3, False)
     """
+    if isinstance(models, nn.Module):
+        raise TypeError(f"models must be a sequence of models, got one {type(models).__name__}; write [model]")
     models = list(models)
     if not models:
         raise ValueError("a cascade must have at least one model, got none")
@@ -217,14 +221,25 @@ def _check_order(named: list[str], recording: Recording) -> None:
     for one, name in itertools.pairwise(named):
         if recording.exits[one][1] == recording.exits[name][1]:
             raise ValueError(f"nothing runs between the exits {one!r} and {name!r}; name one of the two")
+    if recording.exits[named[-1]][1] == len(recording.calls):
+        raise ValueError(
+            f"nothing runs after the exit {named[-1]!r}; the network's end is an exit already, leave it out"
+        )
 
 
-def _shape(recording: Recording, ref: Ref) -> torch.Size:
-    value = recording.calls[ref.call].out
-    for key in ref.path:
-        value = getattr(value, key[1:]) if isinstance(key, str) and key.startswith(".") else value[key]
-    shape: torch.Size = value.shape
-    return shape
+def _shape(plain: Recording, wide: Recording, name: str, *, own: bool) -> Sequence[int]:
+    """The shape of what an exit shows, samples first; a head of one's own may read several rows per sample."""
+    ref, _ = plain.exits[name]
+    narrow = tensor_at(plain, ref)
+    found = batch_dimension(narrow, tensor_at(wide, ref), BATCHES)
+    if found is None or (found[1] > 1 and not own):
+        raise ValueError(
+            f"the exit {name!r} shows a tensor of shape {tuple(narrow.shape)} for {BATCHES[0]} samples, not one row "
+            "for each; name another submodule, or pass heads= with modules of your own"
+        )
+    dim, each = found
+    rest = [*narrow.shape[:dim], *narrow.shape[dim + 1 :]]
+    return [BATCHES[0], *([each] if each > 1 else []), *rest]
 
 
 def _heads(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets.genotype import NODES, Genotype
+from quorate.nets.joining import concatenated
 from quorate.nets.ops import FactorizedReduce, Operation, PointwiseBlock, Skip, make_operation
 
 __all__ = ["CellBlock", "DropPath", "drop_path_at"]
@@ -73,6 +74,8 @@ class DropPath(nn.Module):
 class CellBlock(nn.Module):
     """One cell of a final network: two inputs, four nodes of two edges each, the nodes concatenated.
 
+    Both inputs are taken through a ReLU only, and every map is an input twice, so the cell expects them rectified.
+
     Args:
         genotype: which edges and operations.
         channels_before: channels of the two inputs, the older one first.
@@ -104,12 +107,12 @@ class CellBlock(nn.Module):
         self.drop_path = drop_path
 
     def forward(self, older_NCHW: Tensor, newer_NCHW: Tensor) -> Tensor:
-        states = [self.older(older_NCHW), self.newer(newer_NCHW)]
+        states = [self.older.rectified(older_NCHW), self.newer.rectified(newer_NCHW)]
         rectified: dict[int, Tensor] = {}
         for node in range(NODES):
             first, second = (self._edge(i, states, rectified) for i in (2 * node, 2 * node + 1))
             states.append(first + second)
-        return torch.cat(states[2:], dim=1)
+        return concatenated(states[2:])
 
     def _edge(self, index: int, states: list[Tensor], rectified: dict[int, Tensor]) -> Tensor:
         """One edge's output; edges that begin with a ReLU and read the same node share it."""

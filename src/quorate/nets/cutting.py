@@ -1,8 +1,8 @@
 """Build branches from a recording: graphs that run one after the other and carry the tensors that cross a cut.
 
-Shapes: every state tensor gets its samples as first dimension, whatever the network does inside: a tensor ``[T, B, C]``
-crosses a cut as ``[B, T, C]``, one of ``B a`` rows as ``[B, a, ...]``. What does not depend on the input (positions,
-tokens of the network's own) is computed again rather than carried.
+Shapes: every state tensor, and what an exit shows, gets its samples as first dimension, whatever the network does
+inside: a tensor ``[T, B, C]`` crosses a cut as ``[B, T, C]``, one of ``B a`` rows as ``[B, a, ...]``. What does not
+depend on the input (positions, tokens of the network's own) is computed again rather than carried.
 
 This file does not know heads, nor how a recording came about.
 """
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from quorate.nets.comparing import batch_dimension
-from quorate.nets.tracing import Attr, Call, Recording, Ref, Varying
+from quorate.nets.tracing import Attr, Call, Recording, Ref, Varying, tensor_at
 
 __all__ = ["Segment", "cut"]
 
@@ -75,13 +75,8 @@ class _Builder:
         sizes: tuple[int, ...],
         replaced: dict[str, nn.Module],
     ) -> None:
-        self.model, self.calls, self.wide, self.sizes, self.replaced = (
-            model,
-            recording.calls,
-            wide.calls,
-            sizes,
-            replaced,
-        )
+        self.model, self.recording, self.wide, self.sizes, self.replaced = model, recording, wide, sizes, replaced
+        self.calls = recording.calls
         self.fed = self._fed_by_inputs()
 
     def _fed_by_inputs(self) -> list[bool]:
@@ -118,7 +113,7 @@ class _Builder:
             emit.nodes[ref] = emit.unpacked(placeholder, ref)
         for index in self._needed(begin, end, [*carried, shown]):
             emit.call(index)
-        graph.output((*(emit.packed(emit.ref(ref), ref) for ref in carried), emit.ref(shown)))
+        graph.output(tuple(emit.packed(emit.ref(ref), ref) for ref in (*carried, shown)))
         graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output") or _impure(node))
         graph.lint()
         return Segment(root, graph, "Segment")
@@ -138,7 +133,7 @@ class _Builder:
         """Where a carried tensor has its samples, and how many rows for each."""
         if ref.call < 0:
             return 0, 1
-        narrow, wide = (_at(run[ref.call].out, ref.path) for run in (self.calls, self.wide))
+        narrow, wide = tensor_at(self.recording, ref), tensor_at(self.wide, ref)
         try:
             found = batch_dimension(narrow, wide, self.sizes)
         except ValueError as error:
@@ -265,12 +260,6 @@ def _refs(value: Any) -> Any:
         yield from _refs(list(value.values()))
     elif isinstance(value, slice):
         yield from _refs([value.start, value.stop, value.step])
-
-
-def _at(value: Any, path: Sequence[Any]) -> Any:
-    for key in path:
-        value = getattr(value, key[1:]) if isinstance(key, str) and key.startswith(".") else value[key]
-    return value
 
 
 def _is_fed(ref: Ref, fed: Sequence[bool]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets.cells import CellBlock, DropPath
 from quorate.nets.genotype import NODES, Genotype
@@ -72,8 +73,8 @@ def exit_cells(
 class DartsBranch(nn.Module):
     """The cells from one exit to the next, and the head.
 
-    ``branch(older, newer) -> (older, newer, logits)``; the first branch of a learner reads the image, the last one
-    gives the logits alone.
+    ``branch(older, newer) -> (older, newer, logits)``, the older map rectified, because cells read it so. The first
+    branch of a learner reads the image, the last one gives the logits alone.
     """
 
     def __init__(self, stem: nn.Module | None, cells: Sequence[nn.Module], head: nn.Module, *, last: bool) -> None:
@@ -85,8 +86,9 @@ class DartsBranch(nn.Module):
 
     def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
         older, newer = state if self.stem is None else self.stem(state[0])
-        for cell in self.cells:
-            older, newer = newer, cell(older, newer)
+        for index, cell in enumerate(self.cells):
+            rectified = F.relu(newer, inplace=index > 0)
+            older, newer = rectified, cell(older, rectified)
         logits = self.head(newer)
         return (logits,) if self.last else (older, newer, logits)
 
@@ -127,8 +129,8 @@ class DartsLearner(Learner):
     ) -> None:
         if not isinstance(genotype, Genotype):
             raise TypeError(f"genotype must be a Genotype, got {type(genotype).__name__}; see Genotype.from_text")
-        if channels < 1:
-            raise ValueError(f"channels must be at least 1, got {channels}")
+        if not isinstance(channels, int) or channels < 1:
+            raise ValueError(f"channels must be at least 1, a whole number, got {channels}")
         if stem not in ("cifar", "imagenet"):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
-__all__ = ["PLAIN", "DepthwiseForm", "depthwise_form", "memory_format", "using_forms"]
+__all__ = ["PLAIN", "DepthwiseForm", "dense_gradients", "depthwise_form", "memory_format", "using_forms"]
 
 
 class DepthwiseForm(NamedTuple):
@@ -68,6 +68,10 @@ def depthwise_form(kernel: int, stride: int, dilation: int, device: torch.device
     On a CPU: everything that is not a plain 3 x 3 takes the fast form; so do strided ones in bfloat16, whose native
     input gradient has no kernel of its own. On every other device the plain one.
 
+    Note:
+        For dilated kernels the form matters for more than speed: in channels-last bfloat16 the native weight gradient
+        of torch 2.13.0 on a CPU is wrong (16 channels, 32 x 32: garbage in 48 of 48 trials), ours is not.
+
     Example:
         >>> import torch
         >>> from quorate.nets.forms import depthwise_form
@@ -93,3 +97,15 @@ def memory_format(device: torch.device) -> torch.memory_format:
         torch.channels_last
     """
     return torch.contiguous_format if _chosen == "plain" or device.type == "meta" else torch.channels_last
+
+
+def dense_gradients(device: torch.device) -> bool:
+    """Whether a concatenation gives its parts gradients of their own rather than slices of one.
+
+    Example:
+        >>> import torch
+        >>> from quorate.nets.forms import dense_gradients
+        >>> dense_gradients(torch.device("cpu")), dense_gradients(torch.device("cuda"))
+        (True, False)
+    """
+    return _chosen == "fast" or (_chosen == "auto" and device.type == "cpu")

@@ -179,6 +179,8 @@ def random_genotype(generator: np.random.Generator) -> Genotype:
         >>> random_genotype(np.random.default_rng(3)) == random_genotype(np.random.default_rng(3))
         True
     """
+    if not isinstance(generator, np.random.Generator):
+        raise TypeError(f"generator must be a numpy Generator, such as numpy.random.default_rng(0), got {generator!r}")
 
     def cell() -> Cell:
         edges: list[Edge] = []

@@ -42,6 +42,10 @@ def count_macs(learner: Learner, sample: Sequence[int] | Inputs) -> tuple[int, .
         >>> count_macs(DartsLearner(DARTS_V2, channels=36, cells=20, classes=10), (3, 32, 32))
         (193428288, 180823680, 154115712)
     """
+    if not isinstance(learner, Learner):
+        raise TypeError(
+            f"learner must be a Learner, got {type(learner).__name__}; cascade([model]) makes one of a model"
+        )
     with torch.no_grad():
         state: Sequence[Tensor] = learner.first_state(_without_numbers(sample))
         counts = []
@@ -111,6 +115,8 @@ def _without_numbers(sample: Sequence[int] | Inputs) -> Inputs:
         return one(sample)
     if isinstance(sample, Mapping):
         return {name: one(x) for name, x in sample.items()}
+    if not isinstance(sample, Sequence) or isinstance(sample, str):
+        raise TypeError(f"an input must be a shape such as (3, 32, 32), or tensors, got {sample!r}")
     if all(isinstance(x, Tensor) for x in sample):
         return tuple(one(x) for x in sample if isinstance(x, Tensor))
     if not all(isinstance(side, int) and side > 0 for side in sample):

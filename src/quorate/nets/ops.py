@@ -15,6 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows
 
 from quorate.nets.depthwise import DepthwiseConv
 from quorate.nets.genotype import PRIMITIVES
+from quorate.nets.joining import concatenated
 
 __all__ = ["FactorizedReduce", "Operation", "PointwiseBlock", "make_operation"]
 
@@ -56,6 +57,8 @@ class PointwiseBlock(Operation):
 class FactorizedReduce(Operation):
     """ReLU, two 1 x 1 convolutions of stride 2, the second on the map shifted by a pixel, concatenated, batch norm.
 
+    The second is a convolution of stride 1 of the pixels it reads, those with odd coordinates: a quarter to copy.
+
     Raises:
         ValueError: if the number of channels is odd: each convolution gives half of them.
     """
@@ -70,12 +73,12 @@ class FactorizedReduce(Operation):
                 f"use {channels - 1} or {channels + 1}"
             )
         self.even = nn.Conv2d(channels_in, channels // 2, 1, stride=2, bias=False)
-        self.odd = nn.Conv2d(channels_in, channels // 2, 1, stride=2, bias=False)
+        self.odd = nn.Conv2d(channels_in, channels // 2, 1, bias=False)
         self.norm = nn.BatchNorm2d(channels, affine=affine)
 
     def rectified(self, x_NCHW: Tensor) -> Tensor:
-        halves = (self.even(x_NCHW), self.odd(x_NCHW[:, :, 1:, 1:]))
-        y: Tensor = self.norm(torch.cat(halves, dim=1))
+        halves = (self.even(x_NCHW), self.odd(x_NCHW[:, :, 1::2, 1::2]))
+        y: Tensor = self.norm(concatenated(halves))
         return y
 
 

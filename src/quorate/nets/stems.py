@@ -37,8 +37,12 @@ class Stem(nn.Module):
         """The images, checked.
 
         Raises:
+            TypeError: if they are not floating-point numbers.
             ValueError: if they are not ``[N, 3, H, W]`` or a side does not work; the message names the nearest that do.
         """
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            given = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"images must be a tensor of floating-point numbers, normalised, got {given}")
         if x.dim() != 4 or x.shape[1] != 3:
             raise ValueError(f"images must have shape [N, 3, H, W], got {tuple(x.shape)}")
         for side in x.shape[2:]:
@@ -54,7 +58,10 @@ class Stem(nn.Module):
 
 
 class CifarStem(Stem):
-    """A 3 x 3 convolution to ``3 C`` channels and batch norm; both inputs of the first cell are its output."""
+    """A 3 x 3 convolution to ``3 C`` channels and batch norm; both inputs of the first cell are its output.
+
+    Stems, like branches, give the older map rectified.
+    """
 
     name = "cifar"
 
@@ -65,7 +72,7 @@ class CifarStem(Stem):
 
     def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
         y = self.norm(self.conv(self.checked(x_N3HW)))
-        return y, y
+        return F.relu(y), y
 
     def works(self, side: int) -> bool:
         return side > 0 and side % (1 << self.reductions) == 0
@@ -91,8 +98,8 @@ class ImagenetStem(Stem):
         self.norm3 = nn.BatchNorm2d(channels)
 
     def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
-        quarter = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x_N3HW))))))
-        return quarter, self.norm3(self.conv3(F.relu(quarter)))
+        quarter = F.relu(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x_N3HW)))))))
+        return quarter, self.norm3(self.conv3(quarter))
 
     def works(self, side: int) -> bool:
         quarter = -(-side // 4)

@@ -8,7 +8,7 @@ of constants. Anything else that changes cannot be cut, and says so.
 This file does not know what is done with a recording (:mod:`quorate.nets.cutting` builds branches of it), nor heads.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from quorate.nets.learner import Inputs
 
-__all__ = ["Attr", "Call", "Recording", "Ref", "Varying", "first_tensor", "record"]
+__all__ = ["Attr", "Call", "Recording", "Ref", "Varying", "first_tensor", "record", "tensor_at"]
 
 BATCHES = (7, 11, 13)
 """Batch sizes of the runs: primes that rarely are a width; two give ``a n + b``, the third checks it."""
@@ -114,6 +114,23 @@ def first_tensor(value: Any) -> Any:
     return next((tensor for _, tensor in _tensors(value)), None)
 
 
+def tensor_at(recording: Recording, ref: Ref) -> Tensor:
+    """The tensor without numbers that a reference to a call means.
+
+    Example:
+        >>> import torch
+        >>> from quorate.nets.tracing import Call, Recording, Ref, tensor_at
+        >>> call = Call("layer", (), {}, (torch.zeros(2), torch.zeros(3)), "", False)
+        >>> tensor_at(Recording([call], {}, Ref(0, (0,)), torch.Size([2])), Ref(0, (1,))).shape
+        torch.Size([3])
+    """
+    value = recording.calls[ref.call].out
+    for key in ref.path:
+        value = getattr(value, key[1:]) if isinstance(key, str) and key.startswith(".") else value[key]
+    assert isinstance(value, Tensor)
+    return value
+
+
 def record(model: nn.Module, exits: list[str], inputs: Inputs, *, batch: int, training: bool) -> Recording:
     """Run the model once on tensors without numbers and record the calls.
 
@@ -140,12 +157,20 @@ def record(model: nn.Module, exits: list[str], inputs: Inputs, *, batch: int, tr
                 recorder.known[id(tensor)] = Ref(-1 - i)
                 recorder.alive.append(tensor)
             with recorder.spared_buffers(fake), recorder.hooks(), recorder:
-                output = model(*args, **kwargs)
+                output = _run(model, args, kwargs)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         for module, mode in modes.items():
             module.training = mode
     return recorder.recording(output)
+
+
+def _run(model: nn.Module, args: Sequence[Tensor], kwargs: Mapping[str, Tensor]) -> Any:
+    try:
+        return model(*args, **kwargs)
+    except (RuntimeError, TypeError) as error:
+        shapes = [tuple(t.shape) for t in (*args, *kwargs.values())]
+        raise ValueError(f"the network cannot read tensors like the sample, here of shape {shapes}: {error}") from error
 
 
 def _arguments(inputs: Inputs, batch: int) -> tuple[list[Tensor], dict[str, Tensor]]:
