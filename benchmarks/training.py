@@ -76,7 +76,7 @@ def plain(channels: int) -> Loop:
                 torch.autograd.backward(total)
             torch.nn.utils.clip_grad_norm_(learner.parameters(), 5.0)
             optimiser.step()
-        return float(total)
+        return float(total.detach())
 
     return run
 

@@ -120,4 +120,14 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(toy, tmp_path):
     assert f"the same command goes on from the last checkpoint in {tmp_path / 'a'}" in said
     history = (tmp_path / "a/learners/0/history.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in history][:2] == [0, 1]
-    assert len(list((tmp_path / "a/learners/0/checkpoint").iterdir())) == 2
+    _, newest = sorted((tmp_path / "a/learners/0/checkpoint").iterdir())
+    newest.write_bytes(newest.read_bytes()[:1000])
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert process.stderr is not None
+    lines = [process.stderr.readline() for _ in range(2)]
+    process.kill()
+    process.communicate()
+    assert lines[0].startswith("quorate: ")
+    assert "going on from the checkpoint before it" in lines[0]
+    epochs = (len(history), len(history) + 1)  # the cut one may have been the first of its epoch
+    assert any(lines[1].startswith(f"learner 0  epoch {epoch}/200") for epoch in epochs)

@@ -2,6 +2,9 @@
 
 import sys
 import tomllib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +80,7 @@ def train(
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     training = Training(**settings.model_dump(include=set(Training.model_fields)))
     try:
-        with showing() as listen:
+        with showing() as listen, _warning_lines():
             committee = train_committee(
                 learners,
                 data,
@@ -97,6 +100,18 @@ def train(
     if votes:
         _record(learners, data, settings, run)
     print(f"run: {run}")
+
+
+@contextmanager
+def _warning_lines() -> Iterator[None]:
+    """What is warned of as a line for a person, without the place in the code."""
+
+    def say(message: Warning | str, *where: object, **more: object) -> None:
+        print(f"quorate: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
+        yield
 
 
 def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
