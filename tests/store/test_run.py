@@ -65,6 +65,7 @@ def test_what_is_no_committee_is_refused(tmp_path, data, said):
         ({"macs": [["x", 2]]}, "could not convert string to float"),
         ({"classes": ["cat"]}, "at least two classes"),
         ({"policy": {"name": "oracle"}}, "policy must be one of squad"),
+        ({"learners": [{**vars(ONE), "input": vars(ONE.input), "weights": "../w"}] * 2}, "a file below the run"),
         ({"surplus": 1}, "does not describe a committee"),
     ],
 )

@@ -66,6 +66,7 @@ def test_the_same_generator_gives_the_same_bits(precision):
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler itself
 def test_a_compiled_step_comes_close():
     plain, _ = stepped(linear(), Training(), GREY)
     compiled, _ = stepped(linear(), Training(compile=True), GREY)

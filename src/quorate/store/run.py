@@ -1,4 +1,4 @@
-"""The directory of a run: what is where, who may write to it, and the committee that it ends with.
+"""The directory of a run: what is where, who may write to it, and the committee that it ends with::
 
     runs/NAME/
       config.json           the whole configuration, versions, seed, git state, hardware
@@ -94,6 +94,11 @@ class LearnerRecord:
     input: InputSpec
     weights: str
     accuracy: Mapping[str, Sequence[float]]
+
+    def __post_init__(self) -> None:
+        """Refuse a file outside of the run."""
+        if not isinstance(self.weights, str) or self.weights.startswith("/") or ".." in Path(self.weights).parts:
+            raise ValueError(f"weights must be a file below the run, got {short(self.weights)}")
 
 
 @dataclass(frozen=True)

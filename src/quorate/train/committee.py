@@ -10,17 +10,12 @@ This file does not know how a learner is trained, nor where jobs run.
 """
 
 import os
-import platform
-import subprocess
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
-from quorate import __version__
 from quorate.data.dataset import Dataset
 from quorate.data.splits import split
 from quorate.errors import QuorateError
@@ -46,6 +41,7 @@ from quorate.train.jobs import Tell, run_jobs
 from quorate.train.keeping import load_weights
 from quorate.train.loop import Fitted, fit
 from quorate.train.progress import Listener
+from quorate.train.records import build_network, circumstances, describe_network
 from quorate.train.state import INITIAL, seed_for
 
 __all__ = ["build_learners", "load_learners", "train_committee"]
@@ -167,7 +163,7 @@ def load_learners(
     record = read_committee(RunFolder(folder).committee)
     learners = []
     for k, one in enumerate(record.learners):
-        learner = (own or {}).get(k) or _build(one, k)
+        learner = (own or {}).get(k) or build_network(one, k)
         load_weights(learner, Path(folder) / one.weights)
         learners.append(learner.eval())
     return learners, record
@@ -208,21 +204,21 @@ def _write_beginnings(
     """``config.json`` and the genotypes, where they are not there yet; another run there is refused."""
     now = {
         "training": training.model_dump(mode="json"),
-        "learners": [_network(learner) for learner in learners],
+        "learners": [describe_network(learner) for learner in learners],
         "data": {"name": data.name, "source": data.source, "classes": list(data.classes), "shape": list(data.shape)},
     }
     if place.config.exists():
         _check_same(place, read_config(place.config), now)
         return
-    splits = split(data.train_labels, training.seed, calibration=training.calibration)
-    write_config(
-        place.config, {**now, "splits": splits.digests(), "seed": training.seed, "about": about, **_circumstances()}
-    )
     for k, learner in enumerate(learners):
         if isinstance(learner, DartsLearner):
             with on_disk(place.learner(k), "written"):
                 place.learner(k).mkdir(parents=True, exist_ok=True)
             write_atomic(place.genotype(k), (learner.genotype.to_json() + "\n").encode())
+    splits = split(data.train_labels, training.seed, calibration=training.calibration)
+    write_config(
+        place.config, {**now, "splits": splits.digests(), "seed": training.seed, "about": about, **circumstances()}
+    )
 
 
 def _check_same(place: RunFolder, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -243,39 +239,12 @@ def _check_same(place: RunFolder, then: Mapping[str, Any], now: Mapping[str, Any
         )
 
 
-def _network(learner: Learner) -> dict[str, Any]:
-    """How to build a learner again, as JSON can say it."""
-    if not isinstance(learner, DartsLearner):
-        return {"kind": "own", "type": type(learner).__qualname__, "exits": learner.num_exits}
-    return {
-        "kind": "darts",
-        "genotype": {"normal": [list(e) for e in learner.genotype.normal],
-                     "reduce": [list(e) for e in learner.genotype.reduce]},
-        "channels": learner.channels,
-        "cells": learner.cells,
-        "classes": learner.classes,
-        "exits": list(learner.exits),
-        "stem": learner.stem,
-    }  # fmt: skip
-
-
-def _build(record: LearnerRecord, k: int) -> Learner:
-    network = dict(record.network)
-    if network.pop("kind", None) != "darts":
-        raise QuorateError(f"learner {k} is a network of the user's own: bring it along, own={{{k}: learner}}")
-    try:
-        genotype = Genotype(**network.pop("genotype"))
-        return DartsLearner(genotype, **network)
-    except (TypeError, ValueError, KeyError) as error:
-        raise QuorateError(f"learner {k} cannot be built as committee.json says ({error}): train it again") from error
-
-
 def _record(
     learners: Sequence[Learner], specs: Sequence[InputSpec], fitted: Sequence[Fitted], names: Sequence[str],
     data: Dataset,
 ) -> CommitteeRecord:  # fmt: skip
     records = tuple(
-        LearnerRecord(name, _network(learner), spec, f"learners/{k}/weights.safetensors",
+        LearnerRecord(name, describe_network(learner), spec, f"learners/{k}/weights.safetensors",
                       {part: list(shares) for part, shares in done.accuracy.items()})
         for k, (learner, spec, done, name) in enumerate(zip(learners, specs, fitted, names, strict=True))
     )  # fmt: skip
@@ -286,31 +255,3 @@ def _record(
         records,
         chained=all(learner.chained for learner in learners),
     )
-
-
-def _circumstances() -> dict[str, Any]:
-    """Versions, hardware and the state of the working directory, for whoever repeats the run."""
-    return {
-        "versions": {
-            "quorate": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-        "hardware": {
-            "machine": platform.machine(),
-            "cores": os.cpu_count(),
-            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        },
-        "git": _git(),
-    }
-
-
-def _git() -> dict[str, Any] | None:
-    """Commit of the working directory and whether it was changed; None outside of one."""
-    ask = partial(subprocess.run, capture_output=True, text=True, check=True, timeout=10)
-    try:
-        commit = ask(["git", "rev-parse", "HEAD"]).stdout.strip()
-        return {"commit": commit, "changed": bool(ask(["git", "status", "--porcelain"]).stdout.strip())}
-    except (OSError, subprocess.SubprocessError):
-        return None
