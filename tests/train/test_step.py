@@ -6,7 +6,7 @@ from quorate.store.run import InputSpec
 from quorate.train import Training
 from quorate.train.augment import Augmentation, augmentation_for
 from quorate.train.optim import make_optimiser
-from quorate.train.step import make_step
+from quorate.train.step import autocast_for, make_step
 
 GREY, COLOUR = InputSpec(8, 8, 1, (0.5,), (0.25,)), InputSpec(8, 8, 3, (0.5,) * 3, (0.25,) * 3)
 IMAGES = torch.randint(256, (12, 8, 8, 1), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -63,6 +63,20 @@ def test_the_same_generator_gives_the_same_bits(precision):
     training, how = Training(precision=precision), augmentation_for(8, mirrored=True)
     (one, _), (other, _) = (stepped(darts(), training, COLOUR, how) for _ in range(2))
     assert same(one, other)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_half_precision_is_taken_where_it_pays_or_is_asked_for(native, monkeypatch):
+    monkeypatch.setattr("quorate.train.step._has_bfloat16", lambda: native)
+    cpu = torch.device("cpu")
+    for precision, side, wanted in [
+        ("auto", 32, native),
+        ("auto", 8, False),
+        ("float32", 32, False),
+        ("bfloat16", 8, True),
+    ]:
+        with autocast_for(precision, cpu, side):
+            assert torch.is_autocast_enabled("cpu") == wanted
 
 
 @pytest.mark.heavy
