@@ -33,7 +33,8 @@ def test_flags_make_a_run(toy, tmp_path, capsys):
     assert "test accuracy" in said.out
     assert "0 DARTS_V1" in said.out
     assert "learner 1  epoch 2/2" in said.err
-    assert len(read_committee(tmp_path / "run/committee.json").learners) == 2
+    learners = read_committee(tmp_path / "run/committee.json").learners
+    assert [(one.input.channels, one.network["image_channels"]) for one in learners] == [(1, 1)] * 2  # grey images
     assert read_config(tmp_path / "run/config.json")["about"]["genotype"] == ["DARTS_V1", "DARTS_V2"]
     assert set(read_votes(tmp_path / "run/votes/votes.safetensors").split) == {"calibration", "test"}
     assert main(["replay", str(tmp_path / "run/votes/votes.safetensors")]) == 0

@@ -171,6 +171,22 @@ class TimeFirst(nn.Module):
         return self.out(x.mean(0))
 
 
+class SamplesLast(nn.Module):
+    """[T, C, B] inside, where the cut is."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.turn, self.out = nn.Linear(3, 6), Turn(), nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.out(self.turn(self.into(x)).mean(0).T)
+
+
+class Turn(nn.Module):
+    def forward(self, x):
+        return x.permute(1, 2, 0)
+
+
 class Windows(nn.Module):
     """Windows in the batch dimension while the exit is passed."""
 
@@ -185,13 +201,16 @@ class Windows(nn.Module):
         return self.out(x.view(b, t, 6).mean(1))
 
 
-@pytest.mark.parametrize("kind", [TimeFirst, Windows])
+INNER = {TimeFirst: "cell", SamplesLast: "turn", Windows: "inner"}
+
+
+@pytest.mark.parametrize("kind", INNER)
 def test_samples_come_first_between_branches_whatever_the_network_does(kind):
     model, x = kind().eval(), torch.randn(4, 6, 3)
     learner = attach_exits(model, ["into"], classes=4, sample=x)
     for other in (x, torch.randn(3, 6, 3)):
         assert torch.allclose(learner(other)[-1], model(other), atol=1e-6)
-    deeper = attach_exits(model, ["cell" if kind is TimeFirst else "inner"], classes=4, sample=x, heads=[Flat()])
+    deeper = attach_exits(model, [INNER[kind]], classes=4, sample=x, heads=[Flat()])
     *state, _ = deeper.branches[0](x)
     assert all(len(tensor) == len(x) for tensor in state)
     *_, votes = deeper.branches[1](*(tensor[1:] for tensor in state))
@@ -303,6 +322,8 @@ class Branching(nn.Module):
             x = x + x.nonzero().sum()
         if self.how == "scale":
             x = x / float(x.shape[0])
+        if self.how == "pairs":
+            x = x + torch.zeros(x.shape[0] ** 2, 3)[: x.shape[0]]
         if self.how == "twice":
             x = self.b(self.b(x))
         weight = x.T @ x if self.how == "mixes" else None
@@ -318,6 +339,7 @@ class Branching(nn.Module):
         ("nonzero", ["a"], r"nonzero\(\) in the forward of Branching depends on the data"),
         ("shape", ["a"], "its forward pass changes with the batch size"),
         ("scale", ["a"], "a constant that changes with the batch size"),
+        ("pairs", ["a"], r"zeros\(\) in the forward of Branching has a constant that changes with the batch size"),
         ("mode", ["a"], "its forward pass changes in training: "),
         ("twice", ["b"], "cannot be cut at 'b': its forward pass calls that submodule twice"),
         ("", ["unused"], "cannot be cut at 'unused': its forward pass never calls that submodule"),

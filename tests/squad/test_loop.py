@@ -5,9 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.squad import Confidence, Recorded, Rule, Static, drive, replay
+from quorate.squad import Agreement, Cascade, Confidence, Recorded, Rule, Soft, Static, drive, replay
+from quorate.squad.path import depth_first
 from quorate.squad.replaying import prepare
-from tests.squad.cases import committees
+from tests.squad.cases import arrivals, committees
+from tests.squad.test_pool import random_pool
+from tests.squad.test_rule import by_loop
 
 
 class Eager:
@@ -61,3 +64,35 @@ def test_a_policy_that_never_decides_is_stopped():
 
     with pytest.raises(RuntimeError, match="Greedy still wants votes after every branch was told"):
         replay(np.full((1, 2, 1, 2), 0.5), [[1, 1]], Greedy())
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    committees(max_learners=4, max_exits=3, orders=False), st.integers(0, 9), st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_a_sample_alone_is_decided_as_in_a_batch(case, which, told, seed):
+    """A batch of one takes another way through every policy, in plain numbers."""
+    pool = random_pool(case, np.random.default_rng(seed), 0.8)
+    if not len(pool.depths):
+        return
+    path = [divmod(b, case.macs.shape[1]) for b in depth_first(case.macs)]
+    policy = [
+        Rule("mean", 0.51), Rule("mean", 0.51, panel="all"), Rule("t-test" if case.macs.shape[1] > 1 else "mean", 0.3),
+        Static(), Confidence(0, 0.51), Cascade(0.51), Soft("arrival", 0.51), Agreement(0.6), pool.with_(threshold=0.3),
+        pool.with_(stop="confidence", threshold=0.4, path=path),
+    ][which]  # fmt: skip
+    arrival = arrivals(case, seed) if told else None
+    together, _, _ = by_loop(case.probs, case.macs, policy, present=case.present, arrival=arrival)
+    for i in range(case.probs.shape[2]):
+        one = slice(i, i + 1)
+        alone, _, _ = by_loop(
+            case.probs[:, :, one], case.macs, policy,
+            present=None if case.present is None else case.present[:, :, one],
+            arrival=None if arrival is None else arrival[:, one],
+        )  # fmt: skip
+        for name, x, y in zip(alone._fields, alone, together, strict=True):
+            expected = y[:, one] if name in ("pivot", "reached") else y[one]
+            if name in ("confidence", "probs"):
+                np.testing.assert_allclose(x, expected, atol=1e-12, err_msg=name)
+            else:
+                np.testing.assert_array_equal(x, expected, err_msg=name)

@@ -74,6 +74,7 @@ def train(
         channels=settings.channels,
         cells=settings.cells,
         classes=len(data.classes),
+        image_channels=data.shape[2],
         seed=settings.seed,
     )
     run = settings.run or Path("runs") / settings.data.partition(":")[0]

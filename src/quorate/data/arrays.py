@@ -1,6 +1,6 @@
 """Arrays of your own: numpy arrays, ``.npz`` and ``.npy`` files, and any torch ``Dataset`` of (image, label).
 
-METHOD: data. Images are uint8 ``[N, H, W, C]`` (or ``[N, H, W]``, grey), labels integers or strings; whatever the
+Images are uint8 ``[N, H, W, C]`` (or ``[N, H, W]``, grey), labels integers or strings; whatever the
 labels are, the classes are the sorted different ones. Pixels are never scaled by guessing: what is not 0..255 is
 refused with the line that converts it.
 

@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100, in the binary version and in the pickled one.
 
-METHOD: data. A binary record is one label byte (CIFAR-100: coarse, then fine) and 3,072 pixels, channel by channel; the
+A binary record is one label byte (CIFAR-100: coarse, then fine) and 3,072 pixels, channel by channel; the
 pickled files hold the same pixels as an array and the labels as a list. The pickles are read without executing
 anything (:mod:`quorate.data.pickles`). CIFAR-100 is read with its 100 fine classes.
 

@@ -1,6 +1,6 @@
 """What a data set is, once read: a frozen value of uint8 images, integer labels and the names of the classes.
 
-METHOD: data. Every reader in this package ends in a :class:`Dataset`, and everything after it (splits, augmentation,
+Every reader in this package ends in a :class:`Dataset`, and everything after it (splits, augmentation,
 training) starts from one.
 
 Shapes: ``N`` images of ``H`` x ``W`` pixels and ``C`` channels, channels last, as they lie in memory: a batch of them

@@ -1,6 +1,6 @@
 """The digits that come with the package: 1,797 grey images of 8x8, ready without a network.
 
-METHOD: data. The data are the test file (``optdigits.tes``) of *Optical Recognition of Handwritten Digits*, E. Alpaydin
+The data are the test file (``optdigits.tes``) of *Optical Recognition of Handwritten Digits*, E. Alpaydin
 and C. Kaynak, 1998, UCI Machine Learning Repository, https://doi.org/10.24432/C50P49, licence CC BY 4.0
 (https://creativecommons.org/licenses/by/4.0/). Changed: packed as ``digits.npz``, each pixel the count 0..16 it was.
 

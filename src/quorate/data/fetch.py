@@ -1,6 +1,6 @@
 """Data sets fetched from where they are published: resumed, checked, unpacked file by file.
 
-METHOD: data. A download grows in ``NAME.part`` and continues where it stopped, in this run or in a later one, when the
+A download grows in ``NAME.part`` and continues where it stopped, in this run or in a later one, when the
 server can; it takes its name once its md5 is right. Of an archive only the wanted files are taken, by their own names,
 so nothing in it can be written anywhere else.
 

@@ -1,6 +1,6 @@
 """Where data sets lie, whether they are all there and undamaged, and room for images that memory cannot hold.
 
-METHOD: data. A *layout* is a folder and the files it must hold; a data set may have several (CIFAR-10 comes binary and
+A *layout* is a folder and the files it must hold; a data set may have several (CIFAR-10 comes binary and
 pickled). The first complete one under the root is read. What is missing is said in one sentence that also says how to
 get it.
 

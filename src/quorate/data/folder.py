@@ -1,6 +1,6 @@
 """A folder of pictures, one sub-folder a class.
 
-METHOD: data [ours]. ``photos/cat/*.jpg`` and ``photos/dog/*.jpg``, of any size and kind (:mod:`quorate.data.pictures`).
+``photos/cat/*.jpg`` and ``photos/dog/*.jpg``, of any size and kind (:mod:`quorate.data.pictures`).
 Where the folder has ``train/`` with classes in it, ``test/`` or else ``val/`` is the test part; with all three,
 ``val/`` joins the training part, out of which every run holds its own calibration part. Otherwise a seeded stratified
 fifth is held out. When every picture is grey the data set has one channel, else three.

@@ -1,6 +1,6 @@
 """MNIST and Fashion-MNIST: idx files, compressed or not.
 
-METHOD: data. An idx file is two zero bytes, the type of its values (8: unsigned byte), the number of dimensions, each
+An idx file is two zero bytes, the type of its values (8: unsigned byte), the number of dimensions, each
 dimension as a big-endian 32-bit integer, then the values.
 
 Checksums: Fashion-MNIST's are in the README of https://github.com/zalandoresearch/fashion-mnist, MNIST's are those that

@@ -1,6 +1,6 @@
 """ImageNet16-120: ImageNet at 16x16, its first 120 classes, in the layout of NAS-Bench-201.
 
-METHOD: data. Ten training pickles and one of validation images, which is the test part here; each holds ``data``
+Ten training pickles and one of validation images, which is the test part here; each holds ``data``
 ``[n, 768]`` uint8, channel by channel, and ``labels`` from 1. All 1,000 classes are in the files; those above 120 are
 left out while reading, which leaves 151,700 + 6,000 images.
 

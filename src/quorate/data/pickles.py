@@ -1,6 +1,6 @@
 """Pickles of arrays, read without executing anything.
 
-METHOD: data. The pickled CIFAR and ImageNet16 files hold dictionaries of numpy arrays, lists and strings. A pickle is a
+The pickled CIFAR and ImageNet16 files hold dictionaries of numpy arrays, lists and strings. A pickle is a
 program; this reader runs it with stand-ins for the five names by which numpy's arrays and numbers are written, and
 refuses it the moment it asks for any other. The stand-ins note down shape, type and bytes; the arrays are made of them
 afterwards, with every size checked. (numpy's own functions are no stand-ins: they trust the bytes they are given, and a

@@ -1,6 +1,6 @@
 """One picture file of any kind and size, as the square of pixels that a data set needs.
 
-METHOD: data [ours]. Grey, palette, CMYK, 16-bit, transparent and EXIF-rotated files all come out as 8-bit grey or RGB:
+Grey, palette, CMYK, 16-bit, transparent and EXIF-rotated files all come out as 8-bit grey or RGB:
 turned the way the camera was held, transparency over white, 16 bits scaled to 8, the short side resized to ``side`` and
 the middle cropped.
 

@@ -1,6 +1,6 @@
 """Data sets by name: ``cifar10``, ``folder:photos``, ``arrays:mine.npz``.
 
-METHOD: data. A plain table of functions; nothing is read until one is asked for.
+A plain table of functions; nothing is read until one is asked for.
 
 This file does not know any format.
 """

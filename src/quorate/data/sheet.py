@@ -1,6 +1,6 @@
 """What a data set looks like: a sheet with a row of pictures for each class.
 
-METHOD: data. For the eye: are the labels right, are the pictures upright, what did the crop leave?
+For the eye: are the labels right, are the pictures upright, what did the crop leave?
 
 This file does not know where the data set comes from.
 """

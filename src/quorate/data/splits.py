@@ -1,6 +1,6 @@
 """Which training images train, calibrate and steer the search: seeded, stratified, disjoint.
 
-METHOD: final training, splits [ours]. A tenth of the training set is held out first, for calibration; the rest is the
+A tenth of the training set is held out first, for calibration; the rest is the
 training part, which the search divides once more, 70 to 30. The test images are never touched.
 
 Shapes: ``N`` samples; every split is a sorted ``[n]`` int64 array of positions in the training set.

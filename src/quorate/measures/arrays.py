@@ -23,7 +23,7 @@ def as_numpy(values: Array) -> np.ndarray[Any, Any]:
         >>> as_numpy([1, 2]).tolist()
         [1, 2]
     """
-    if is_torch_array(values):
+    if not isinstance(values, np.ndarray) and is_torch_array(values):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # numpy has no such type
             values = values.float()

@@ -1,4 +1,4 @@
-"""Exits on a network somebody else wrote, and cascades of whole models (paper, "Arch Adapter"; METHOD, section 4).
+"""Exits on a network somebody else wrote, and cascades of whole models (paper, "Arch Adapter").
 
 Shapes: ``B`` samples, ``C`` features; maps ``[B, C, H, W]``, sequences ``[B, T, C]``, vectors ``[B, C]``.
 

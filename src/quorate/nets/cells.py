@@ -1,4 +1,4 @@
-"""Cells: how a genotype's edges become a block of a network (METHOD, section 4, "Cell" and "Drop path").
+"""Cells: how a genotype's edges become a block of a network.
 
 Shapes: ``N`` samples, ``C`` channels of a node; a cell maps two tensors, the outputs of the two cells before it, to
 ``[N, 4 C, H, W]`` (normal) or ``[N, 4 C, H / 2, W / 2]`` (reduction).

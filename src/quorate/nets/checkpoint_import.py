@@ -1,4 +1,4 @@
-"""Weights of original DARTS networks (METHOD, section 4, "Exits"; quark0/darts and everything derived from it).
+"""Weights of original DARTS networks (quark0/darts and everything derived from it).
 
 The original numbers a cell's operations in the written order of the genotype, and the layers of an operation by their
 place in a sequence. This file knows both numberings, and nothing of how a checkpoint is read from disk: load it with

@@ -1,4 +1,4 @@
-"""Depthwise convolution, and exact ways round its slow gradients (METHOD, section 4, "sep_conv" and "dil_conv").
+"""Depthwise convolution, and exact ways round its slow gradients.
 
 Shapes: ``N`` samples, ``C`` channels, ``H`` x ``W`` the map, ``k`` the side of the kernel (odd), ``s`` the stride,
 ``d`` the dilation; padding ``p = d (k - 1) / 2`` keeps the side at stride 1. Per channel, and over one axis for short,

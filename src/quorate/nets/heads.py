@@ -1,4 +1,4 @@
-"""Heads: from what a block gives at an exit to the logits of the classes (METHOD, section 4, "Exits").
+"""Heads: from what a block gives at an exit to the logits of the classes.
 
 Shapes: ``B`` samples, ``C`` features; maps ``[B, C, H, W]``, sequences ``[B, T, C]`` of ``T`` tokens, vectors
 ``[B, C]``.

@@ -1,4 +1,6 @@
-"""Learners: chains of branches (paper, section 2, Eq. 1: ``f(x) = B_b(... B_1(x))``, a head ``C_i`` after each block).
+"""Learners: chains of branches with a head after each block (paper, section 2, Eq. 1).
+
+``f(x) = B_b(... B_1(x))``, and exit ``i`` answers ``C_i(B_i(... B_1(x)))``.
 
 A branch is a module ``(state tensors) -> (next state tensors, logits)``; the last one returns the logits alone. The
 first state is the input: an image, or several tensors (token ids and a mask). Every state tensor has one row per

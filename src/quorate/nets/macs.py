@@ -1,4 +1,4 @@
-"""Multiply-accumulates per branch, heads included (METHOD, section 4, "MACs"; paper, section 5, "MACs").
+"""Multiply-accumulates per branch, heads included (paper, section 5, "MACs").
 
 Convolutions, linear layers and matrix products count, attention among them; norms, activations and pools do not. The
 framework's flop counter is halved. Nothing is computed: the count runs on tensors that have shapes but no numbers.

@@ -1,4 +1,4 @@
-"""The operations of the DARTS space and the small blocks around them (METHOD, section 4; paper, "DARTS").
+"""The operations of the DARTS space and the small blocks around them (paper, "DARTS").
 
 Shapes: ``N`` samples, ``C`` channels, ``H`` and ``W`` the sides of a map. Every operation maps ``[N, C, H, W]`` to
 ``[N, C, H / stride, W / stride]``.

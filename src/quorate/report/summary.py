@@ -51,13 +51,14 @@ class Summary:
         return asdict(self)
 
 
-def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int) -> Summary:
+def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int, *, static: bool = False) -> Summary:
     """Judge an outcome against the true labels.
 
     Args:
         outcome: what a policy said, numpy arrays.
         labels: ``[N]`` the truth.
         num_learners: ``K``.
+        static: whether it is the static ensemble's, whose F_M and F_MT are its free-running costs.
 
     Example:
         >>> from quorate.squad import Rule, replay
@@ -74,11 +75,14 @@ def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int)
     staged = bool((outcome.pivot >= 0).any())
     pivots = pivot_ratios(outcome.pivot, outcome.exit, outcome.passed, num_learners).by_rank if staged else None
     accuracy = float(right.mean())
+    costs = {name: _number(getattr(outcome, field).mean()) for name, field in COSTS.items()}
+    if static:
+        costs |= {"f-m": costs["free-running"], "f-mt": costs["free-running-energy"]}
     return Summary(
         samples=n,
         accuracy=accuracy,
         accuracy_error=float(np.sqrt(accuracy * (1 - accuracy) / n)),
-        costs={name: _number(getattr(outcome, field).mean()) for name, field in COSTS.items()},
+        costs=costs,
         left=exits.passed.tolist(),
         forced=exits.forced.tolist(),
         pivots=None if pivots is None else [[_number(share) for share in row] for row in pivots],

@@ -6,13 +6,14 @@ on where it is made.
 Shapes: ``K`` ranks, ``N`` samples. This file does not know how a panel comes about.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 from quorate.squad.arrays import namespace
 from quorate.squad.protocol import Array
 
-__all__ = ["confidence", "critical_values"]
+__all__ = ["bound_of", "confidence", "critical_values"]
 
 # Student's t at 0.95, one-sided, for 1 to 30 degrees of freedom, so that deciding at the default significance needs
 # no scipy. Checked against scipy.special.stdtrit in the tests.
@@ -24,6 +25,25 @@ _T95 = (
     1.720742902811878, 1.7171443743802424, 1.713871527747048, 1.710882079909428, 1.7081407612518986,
     1.7056179197592727, 1.7032884457221265, 1.7011309342659313, 1.6991270265334972, 1.697260886593957,
 )  # fmt: skip
+
+
+def bound_of(panel: Sequence[float], critical: Sequence[float] | None) -> float:
+    """The bound of one panel in plain numbers: what :func:`confidence` gives, to the last bit.
+
+    Example:
+        >>> round(bound_of([0.99, 0.97], (6.313752,)), 6)
+        0.916862
+    """
+    n, total = len(panel), 0.0
+    for c in panel:
+        total += c
+    mean = total / n
+    if critical is None:
+        return mean
+    squares = 0.0
+    for c in panel:
+        squares += (c - mean) * (c - mean)
+    return mean - critical[n - 2] * math.sqrt(squares / (n - 1)) / math.sqrt(n)
 
 
 @lru_cache
@@ -72,15 +92,16 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
         (0.98, 0.916862)
     """
     xp = namespace(confidences)
+    on_panel = xp.astype(panel, xp.float64)
     n, total = confidences[0] * 0.0, confidences[0] * 0.0
-    for c, on in zip(confidences, panel, strict=True):
+    for c, on in zip(confidences, on_panel, strict=True):
         n, total = n + on, total + c * on
     some = xp.maximum(n, n * 0 + 1)
     mean = total / some
     if critical is None:
         return mean, xp.where(n == 0, -xp.inf, mean)
     squares = n * 0
-    for c, on in zip(confidences, panel, strict=True):
+    for c, on in zip(confidences, on_panel, strict=True):
         off = (c - mean) * on
         squares = squares + off * off
     alone = n < 2

@@ -128,14 +128,26 @@ class PathPolicy(ABC):
         """The first branch along the path that each open sample has not been told."""
         xp = namespace(state.at)
         at = state.at
+        if len(at) == 1 and isinstance(at, np.ndarray):
+            return np.full(1, self._wanted_one(state) if state.open[0] else DECIDED)
         if not self.in_order:
             unheard = state.waited.reshape(-1, len(at))[state.path[:-1]] < 0
             at = xp.argmax(xp.astype(unheard, xp.int64), axis=0)
         return xp.where(state.open, state.path[at], DECIDED)
 
+    def _wanted_one(self, state: PathState) -> int:
+        if self.in_order:
+            return int(state.path[state.at[0]])
+        told = state.waited.ravel().tolist()
+        return next(int(branch) for branch in state.path.tolist() if told[branch] < 0)
+
     def tell(self, state: PathState, rows: Array, branch: int, probs: Array) -> PathState:
         """Count the votes whose turn it is; keep those of later turns; drop the others."""
         turn = state.turn[branch]
+        if len(state.open) == 1 and isinstance(probs, np.ndarray):
+            if len(rows):
+                self._tell_one(state, branch, turn, probs)
+            return state
         if self.in_order:
             at = state.at[rows]
             later = state.open[rows] & (at < turn)
@@ -177,6 +189,27 @@ class PathPolicy(ABC):
             seen = Seen(depth[:, here], votes[:, here], kept[:, here])
             score[voted] = self.score(state.lattice, branch, seen)
         return score
+
+    def _tell_one(self, state: PathState, branch: int, turn: int, probs: Array) -> None:
+        """:meth:`tell` for a batch of one, in plain numbers: half of the time, and by test the same."""
+        depth, votes, kept = state.seen
+        e, k = divmod(branch, len(depth))
+        at = int(state.at[0])
+        if not state.open[0] or turn < 0 or state.waited[e, k, 0] >= 0 or (self.in_order and at > turn):
+            return
+        if self.in_order and at < turn:
+            state.early.setdefault(turn, []).append((np.zeros(1, np.int64), branch, probs))
+            return
+        vote = int(probs[0].argmax())
+        state.waited[e, k, 0], state.at[0] = at, at + 1
+        if probs[0, vote] == probs[0, vote]:
+            state.cast[e, k, 0], state.exit[0] = True, e
+            if depth[k, 0] < e:
+                depth[k, 0], votes[k, 0], kept[k, 0] = e, vote, self.keep(probs)[0]
+            state.passed[0] = self.score(state.lattice, branch, state.seen)[0] > self.level
+        state.open[0] = not state.passed[0] and at + 2 < len(state.path)
+        if self.in_order:
+            self._hear_early(state, np.zeros(1, np.int64), turn + 1)
 
     def _hear_early(self, state: PathState, rows: Array, turn: int) -> None:
         if turn not in state.early:

@@ -5,6 +5,7 @@ This file knows nothing that is fitted: see ``pool`` and ``temperature``.
 """
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -103,6 +104,7 @@ class Confidence(PathPolicy):
     def __post_init__(self) -> None:
         """Refuse what could never decide."""
         check_threshold(self.threshold)
+        object.__setattr__(self, "learner", operator.index(self.learner))
 
     def __str__(self) -> str:
         """As tables name it."""
@@ -279,10 +281,11 @@ class Agreement(PathPolicy):
         """The share of the largest agreement, once the last learner of an exit has voted."""
         xp = namespace(seen.depth)
         num_learners = len(seen.depth)
+        if branch != breadth_first(lattice.macs)[(branch // num_learners + 1) * num_learners - 1]:
+            return xp.full_like(seen.depth[0], -math.inf, dtype=xp.float64)
         votes = self._votes(seen)
         most = votes[0] * 0
         for vote in votes:
             agree = xp.sum(xp.astype((votes == vote) & (vote >= 0), xp.int64), axis=0)
             most = xp.maximum(most, agree)
-        last = branch == breadth_first(lattice.macs)[(branch // num_learners + 1) * num_learners - 1]
-        return most / num_learners if last else xp.full_like(most, -math.inf, dtype=xp.float64)
+        return xp.astype(most, xp.float64) / num_learners

@@ -1,6 +1,7 @@
 """Fitting the pool: per depth vector a weighting of the learners, and a gate that knows when to stop.
 
-Both are convex and small; scipy's L-BFGS-B needs a few milliseconds for a state of ten classes.
+Both are convex and small: a handful of Newton steps each. Products are einsums, not BLAS: the matrices are small, and
+on a busy machine threads that wait for each other made one fit forty times slower (in scipy's L-BFGS-B too).
 
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``C`` classes, ``V`` learners that have voted in a state, ``F``
 features. This file decides nothing.
@@ -17,7 +18,7 @@ from quorate.squad.checks import check_present, check_probs, check_shape, tolera
 from quorate.squad.pool import FEATURES, Pool, features, softmax
 from quorate.squad.protocol import Array
 
-__all__ = ["Fitter", "fit_pool"]
+__all__ = ["Fitter", "few_states", "fit_pool", "states_near"]
 
 Depths: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -25,6 +26,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 ALL_STATES = 1024
 FEWEST_REPAIRS = 6
+STEPS, TOLERANCE = 100, 1e-12
 
 
 def fit_pool(
@@ -96,6 +98,7 @@ class Fitter:
         self.floor, self.ridge = floor, ridge
         self.fitted: dict[Depths, tuple[Floats, Floats, str | None]] = {}
         self._whole: Pool | None = None
+        self._near: dict[tuple[tuple[int, int], ...], Pool] = {}
         self._everybody = (self.num_exits - 1,) * self.num_learners
 
     def whole(self, progress: Progress | None = None) -> Pool:
@@ -110,6 +113,12 @@ class Fitter:
             every = product(range(-1, self.num_exits), repeat=self.num_learners)
             self._whole = self.pool((d for d in every if max(d) >= 0), progress)
         return self._whole
+
+    def near(self, path: tuple[tuple[int, int], ...]) -> Pool:
+        """The pool that knows the states near one path; put together once."""
+        if path not in self._near:
+            self._near[path] = self.pool(states_near([path], self.num_exits, self.num_learners))
+        return self._near[path]
 
     def pool(self, states: Iterable[Depths], progress: Progress | None = None) -> Pool:
         """The pool that knows ``states``; a state without a single sample is left out."""
@@ -160,34 +169,34 @@ class Fitter:
 
     def _weights(self, depth: Depths) -> Floats:
         """Minimise the mean cross-entropy plus ``ridge * |w - 1/V|^2``, from the uniform mean."""
-        from scipy.optimize import minimize
-
         rows = np.flatnonzero(self._rows(depth))
         logs, labels = self._logs(depth, rows), self.labels[rows]
         num_voters, n, _ = logs.shape
-        flat = logs.reshape(num_voters, -1)
         of_label = logs[:, np.arange(n), labels].mean(1)
 
-        def loss(w: Floats) -> tuple[float, Floats]:
-            z = (w @ flat).reshape(n, -1)
+        def loss(w: Floats) -> tuple[float, Floats, Floats]:
+            z = np.einsum("v,vnc->nc", w, logs)
             z -= z.max(1, keepdims=True)
-            e = np.exp(z)
-            total = e.sum(1, keepdims=True)
-            e /= total
+            p = np.exp(z)
+            total = p.sum(1, keepdims=True)
+            p /= total
             off = w - 1 / num_voters
             # cross-entropy = log-sum-exp - z of the label; both are taken after the row maximum was subtracted
-            value = float((np.log(total[:, 0]) - z[np.arange(n), labels]).mean() + self.ridge * off @ off)
-            return value, flat @ e.ravel() / n - of_label + 2 * self.ridge * off
+            value = float((np.log(total[:, 0]) - z[np.arange(n), labels]).mean() + self.ridge * (off * off).sum())
+            weighted = p * logs
+            mean = weighted.sum(-1)
+            slope = mean.mean(1) - of_label + 2 * self.ridge * off
+            curvature = np.einsum("vnc,unc->vu", weighted, logs) - np.einsum("vn,un->vu", mean, mean)
+            return value, slope, curvature / n + 2 * self.ridge * np.eye(num_voters)
 
-        found = minimize(loss, np.full(num_voters, 1 / num_voters), jac=True, method="L-BFGS-B")
         weights = np.zeros(self.num_learners)
-        weights[[k for k, e in enumerate(depth) if e >= 0]] = found.x
+        weights[[k for k, e in enumerate(depth) if e >= 0]] = newton(loss, np.full(num_voters, 1 / num_voters))
         return weights
 
     def _answers(self, depth: Depths, weights: Floats, rows: Array) -> tuple[Floats, Floats]:
         """The pool's distributions ``[n, C]``, and the gate's features ``[F, n]``."""
         voters = [k for k, e in enumerate(depth) if e >= 0]
-        probs = softmax(np.tensordot(weights[voters], self._logs(depth, rows), 1))
+        probs = softmax(np.einsum("v,vnc->nc", weights[voters], self._logs(depth, rows)))
         own = np.stack([self.votes[depth[k], k][rows] for k in voters])
         return probs, features(probs, (own == probs.argmax(-1)).mean(0))
 
@@ -222,22 +231,51 @@ def logistic(x: Floats, y: np.ndarray[Any, np.dtype[np.bool_]], ridge: float) ->
     """``[F + 1]`` coefficients and intercept: mean logistic loss plus ``ridge * |coefficients|^2``.
 
     Example:
-        >>> coefficients = logistic(np.array([[-1.0, -1.0, 1.0, 1.0]]), np.array([False, True, True, True]), 0.0)
+        >>> coefficients = logistic(np.array([[-1.0, -1.0, 1.0, 1.0]]), np.array([False, True, True, True]), 0.01)
         >>> bool(coefficients[0] > 0)
         True
     """
-    from scipy.optimize import minimize
-
     x1 = np.vstack([x, np.ones(x.shape[1])])
     n = x.shape[1]
+    shrunk = np.append(np.full(len(x), ridge), 0.0)
 
-    def loss(b: Floats) -> tuple[float, Floats]:
-        z = b @ x1
-        free = np.append(b[:-1], 0)
-        value = float((np.logaddexp(0, z) - y * z).mean() + ridge * free @ free)
-        return value, x1 @ (1 / (1 + np.exp(-z)) - y) / n + 2 * ridge * free
+    def loss(b: Floats) -> tuple[float, Floats, Floats]:
+        z = np.einsum("f,fn->n", b, x1)
+        p = 1 / (1 + np.exp(-z))
+        value = float((np.logaddexp(0, z) - y * z).mean() + (shrunk * b * b).sum())
+        slope = np.einsum("fn,n->f", x1, p - y) / n + 2 * shrunk * b
+        return value, slope, np.einsum("fn,gn->fg", x1 * (p * (1 - p)), x1) / n + 2 * np.diag(shrunk)
 
     rate = (y.sum() + 0.5) / (n + 1)
-    start = np.append(np.zeros(len(x)), np.log(rate / (1 - rate)))
-    found: Floats = minimize(loss, start, jac=True, method="L-BFGS-B").x
-    return found
+    return newton(loss, np.append(np.zeros(len(x)), np.log(rate / (1 - rate))))
+
+
+def newton(loss: Callable[[Floats], tuple[float, Floats, Floats]], x: Floats) -> Floats:
+    """The minimum of a convex function of few variables, by Newton's method with halved steps.
+
+    Args:
+        loss: its value, gradient and Hessian.
+        x: where to start.
+
+    Example:
+        >>> newton(lambda x: (float((x - 2) @ (x - 2)), 2 * (x - 2), 2 * np.eye(1)), np.zeros(1)).round(6)
+        array([2.])
+    """
+    value, slope, curvature = loss(x)
+    for _ in range(STEPS):
+        jitter = 1e-12 * (1 + np.trace(curvature)) * np.eye(len(x))
+        step = np.linalg.solve(curvature + jitter, slope)
+        promised = float((slope * step).sum())
+        if promised < TOLERANCE:
+            break
+        length = 1.0
+        while length > 1e-8:
+            ahead = loss(x - length * step)
+            if ahead[0] <= value - 1e-4 * length * promised:
+                break
+            length /= 2
+        else:
+            break
+        x = x - length * step
+        value, slope, curvature = ahead
+    return x

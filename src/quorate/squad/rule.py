@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from quorate.squad.arrays import most_probable, namespace
-from quorate.squad.exit_test import confidence, critical_values
+from quorate.squad.exit_test import bound_of, confidence, critical_values
 from quorate.squad.protocol import DECIDED, Array, Lattice, Verdict
 from quorate.squad.voting import plurality, quorum_size
 
@@ -171,6 +173,10 @@ class Rule:
     def tell(self, state: RuleState, rows: Array, branch: int, probs: Array) -> RuleState:
         """Count one branch's votes, and settle, test and open stages as far as they lead."""
         e, k = divmod(branch, len(state.votes))
+        if len(state.open) == 1 and isinstance(probs, np.ndarray):
+            if len(rows):
+                self._tell_one(state, e, k, probs)
+            return state
         fresh = state.open[rows] & (state.waited[e, k, rows] < 0)
         later = fresh & (state.stage[rows] < e)
         if later.any():
@@ -238,6 +244,47 @@ class Rule:
         state.consensus[deeper] = -1
         self._hear_early(state, deeper, e + 1)
 
+    def _tell_one(self, state: RuleState, e: int, k: int, probs: Array) -> None:
+        """:meth:`tell` for a batch of one, in plain numbers: a tenth of the time, and by test the same."""
+        num_learners = len(state.votes)
+        stage = int(state.stage[0])
+        if not state.open[0] or state.waited[e, k, 0] >= 0 or stage > e:
+            return
+        if stage < e:
+            state.early.setdefault(e, []).append((np.zeros(1, np.int64), e * num_learners + k, probs))
+            return
+        vote = int(probs[0].argmax())
+        sure, rank, need = float(probs[0, vote]), int(state.heard[0]), quorum_size(num_learners)
+        voted, agree = sure == sure, 0
+        if voted:
+            if state.voice[0] < e:
+                state.votes[:, 0] = -1
+                state.voice[0] = e
+            state.votes[rank, 0], state.confidences[rank, 0], state.distributions[rank, 0] = vote, sure, probs[0]
+            agree = state.votes[:, 0].tolist().count(vote)
+        lead = max(int(state.lead[0]), agree)
+        if state.pivot[e, 0] < 0 and (agree >= need or lead + num_learners - 1 - rank < need):
+            state.pivot[e, 0] = rank
+            if agree >= need:
+                state.reached[e, 0], state.consensus[0] = True, vote
+        state.lead[0], state.heard[0], state.waited[e, k, 0], state.cast[e, k, 0] = lead, rank + 1, rank, voted
+        self._close_one(state, e, rank + 1)
+
+    def _close_one(self, state: RuleState, e: int, heard: int) -> None:
+        num_exits, num_learners, _ = state.waited.shape
+        reached, last = bool(state.reached[e, 0]), e == num_exits - 1
+        unfeasible = state.pivot[e, 0] >= 0 and not reached and (not last or state.voice[0] == e)
+        if not (heard == num_learners or unfeasible or (reached and self.panel == "pivot")):
+            return
+        if reached:
+            ballots = zip(state.votes[:, 0].tolist(), state.confidences[:, 0].tolist(), strict=True)
+            panel = [sure for vote, sure in ballots if vote == state.consensus[0]]
+            state.passed[0] = bound_of(panel, self.critical_for(num_learners)) > self.threshold
+        state.open[0] = not (last or state.passed[0])
+        if state.open[0]:
+            state.stage[0], state.heard[0], state.lead[0], state.consensus[0] = e + 1, 0, 0, -1
+            self._hear_early(state, np.zeros(1, np.int64), e + 1)
+
     def _hear_early(self, state: RuleState, rows: Array, e: int) -> None:
         """Count what had been told of exit ``e`` before it opened for ``rows``."""
         if e not in state.early or not len(rows):
@@ -263,7 +310,10 @@ class Rule:
         num_exits = len(state.pivot)
         silent = (state.voice < 0) | (~state.open & (state.voice < state.stage))
         votes = xp.where(silent, -1, state.votes)
-        label = plurality(votes, state.distributions)
+        label = xp.where(silent | state.open, -1, state.consensus)
+        split = xp.nonzero(label < 0)[0]
+        if len(split):
+            label[split] = plurality(votes[:, split], state.distributions[:, split])
         panel = (votes == label) & ~silent
         sure, _ = confidence(state.confidences, panel)
         exit_ = xp.where(silent, num_exits - 1, state.voice)

@@ -44,6 +44,13 @@ class Trace(NamedTuple):
     confidence: Array
     costs: Costs
 
+    def first(self, level: float) -> tuple[Array, Array]:
+        """``[N]`` the first point of each sample whose score is above ``level``, or the last; and whether one was."""
+        xp = namespace(self.score)
+        passing = self.score > level
+        passed = passing.any(0)
+        return xp.where(passed, xp.argmax(xp.astype(passing, xp.int8), axis=0), len(self.score) - 1), passed
+
     def stop(self, level: float) -> Stopped:
         """Stop each sample at the first point whose score is above ``level``, or at the last.
 
@@ -55,13 +62,10 @@ class Trace(NamedTuple):
             [0, 1]
         """
         xp = namespace(self.score)
-        passing = self.score > level
-        passed = passing.any(0)
-        first = xp.argmax(xp.astype(passing, xp.int64), axis=0)
-        at = xp.where(passed, first, len(self.score) - 1)[None]
+        at, passed = self.first(level)
 
         def pick(x: Array) -> Array:
-            return xp.take_along_axis(x, at, axis=0)[0]
+            return xp.take_along_axis(x, at[None], axis=0)[0]
 
         return Stopped(pick(self.label), pick(self.exit), pick(self.confidence), passed, Costs(*map(pick, self.costs)))
 

@@ -1,6 +1,6 @@
 """Whole batches cropped, flipped, normalised and cut out at once, on the device they are on.
 
-METHOD: final training. Random crop after padding with black, random mirror, per-channel normalisation, cutout: in that
+Random crop after padding with black, random mirror, per-channel normalisation, cutout: in that
 order, as the original DARTS code does it image by image. Every draw comes from the generator that is passed; nothing
 waits for the host, so a batch may be made inside a CUDA graph.
 

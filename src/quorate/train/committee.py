@@ -48,7 +48,13 @@ __all__ = ["build_learners", "load_learners", "train_committee"]
 
 
 def build_learners(
-    genotypes: Sequence[Genotype], *, channels: int = 36, cells: int = 20, classes: int = 10, seed: int = 0
+    genotypes: Sequence[Genotype],
+    *,
+    channels: int = 36,
+    cells: int = 20,
+    classes: int = 10,
+    image_channels: int = 3,
+    seed: int = 0,
 ) -> list[DartsLearner]:
     """DARTS learners with fresh weights, each from a stream of its own.
 
@@ -57,6 +63,7 @@ def build_learners(
         channels: of the first cells.
         cells: of each network.
         classes: number of classes.
+        image_channels: of the images they read; learners of three read grey images as well, repeated.
         seed: of the weights.
 
     Example:
@@ -68,7 +75,7 @@ def build_learners(
     for number, genotype in enumerate(genotypes):
         with torch.random.fork_rng([]):
             torch.manual_seed(seed_for(seed, number, INITIAL))
-            learners.append(DartsLearner(genotype, channels, cells, classes))
+            learners.append(DartsLearner(genotype, channels, cells, classes, image_channels=image_channels))
     return learners
 
 

@@ -40,6 +40,7 @@ def describe_network(learner: Learner) -> dict[str, Any]:
         "classes": learner.classes,
         "exits": list(learner.exits),
         "stem": learner.stem,
+        "image_channels": learner.image_channels,
     }  # fmt: skip
 
 
