@@ -1,5 +1,6 @@
 """``quorate train``: learners from images, stopped and taken up at any moment."""
 
+import os
 import sys
 import tomllib
 import warnings
@@ -60,6 +61,8 @@ def train(
         config: a TOML file of the same settings (`epochs = 30`); flags win over it.
         votes: record the votes on the calibration and the test part too, for `quorate replay`.
     """
+    # Read once, when torch is loaded: on busy cores threads that wait for each other would else burn most of the time.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     import torch
 
     from quorate.data import load
