@@ -13,6 +13,7 @@ COMMANDS = {
     "tune": ("quorate.cli.tune:tune", "Choose the cheapest policy that keeps what you wish, and write it to a file."),
     "compare": ("quorate.cli.compare:compare", "Compare every policy on the same recorded votes."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
+    "train": ("quorate.cli.train:app", "Train learners, and go on where a run was stopped."),
     "draw": ("quorate.cli.draw:draw", "Draw a genotype: both cells, with nodes, edges and operations."),
 }
 
