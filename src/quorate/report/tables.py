@@ -13,7 +13,7 @@ __all__ = ["check_output", "check_place", "macs", "percent", "print_table", "wri
 
 
 def macs(cost: float | None, unit: float | None = None) -> str:
-    """A cost with about four digits, in millions from ``unit`` (or its own size) 100,000 upward.
+    """A cost with about four digits, in millions from ``unit`` (or its own size) a million upward.
 
     Example:
         >>> macs(1234.5), macs(36_200_000), macs(None), macs(900, unit=36_200_000)
@@ -21,7 +21,7 @@ def macs(cost: float | None, unit: float | None = None) -> str:
     """
     if cost is None:
         return "-"
-    if abs(cost if unit is None else unit) >= 1e5:
+    if abs(cost if unit is None else unit) >= 1e6:
         return f"{cost / 1e6:,.2f} M"
     return f"{cost:,.0f}" if abs(cost) >= 100 else f"{cost:.4g}"
 
