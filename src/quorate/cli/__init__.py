@@ -34,19 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (QuorateError, ValueError, TypeError, OSError) as error:
         if debug:
             raise
-        return _say(" ".join(_words(error).split()) or type(error).__name__, 2)
+        return _say(" ".join(str(error).split()) or type(error).__name__, 2)
     except Exception as error:
         if debug:
             raise
         return _say(f"{type(error).__name__}: {error} (a defect in quorate; --debug shows where)", 1)
-
-
-def _words(error: Exception) -> str:
-    """What an error says; of several that pydantic found the first."""
-    if not hasattr(error, "errors"):
-        return str(error)
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
 
 
 def _pip_line(package: str) -> str:
