@@ -21,7 +21,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from quorate.nets.comparing import batch_dimension, merged
 from quorate.nets.cutting import cut
 from quorate.nets.heads import make_head
-from quorate.nets.learner import Inputs, Learner
+from quorate.nets.learner import Inputs, Learner, check_count
 from quorate.nets.own_head import last_head, layers_run
 from quorate.nets.proving import prove, prove_logits
 from quorate.nets.recording import Recording, tensor_at
@@ -136,6 +136,7 @@ def attach_exits(
         >>> learner.num_exits, torch.equal(learner(x)[-1], model(x))
         (2, True)
     """
+    check_count("classes", classes, 2)
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError("a scripted network cannot be cut; pass the module it was made of, or its stages")
     if isinstance(model, nn.Module):

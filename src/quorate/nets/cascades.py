@@ -21,7 +21,8 @@ def cascade(models: Sequence[nn.Module], *, classes: int | None = None, inputs: 
 
     Args:
         models: classifiers of the same classes, the cheapest first. A learner stands for its last exit.
-        classes: number of classes; found from the last linear layer of the models where it is left out.
+        classes: number of classes; where it is left out, the width of the models' last linear layer. Running a model
+            that gives another number is an error.
         inputs: names of the tensors, for models that read them by name.
 
     Raises:
@@ -40,28 +41,39 @@ def cascade(models: Sequence[nn.Module], *, classes: int | None = None, inputs: 
     models = list(models)
     if not models:
         raise ValueError("a cascade must have at least one model, got none")
+    for model in models:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"the models of a cascade must be modules, got {type(model).__name__}")
     found = {_classes_of(model) for model in models} - {None} if classes is None else {classes}
     if len(found) != 1:
         raise ValueError(
             f"the models of a cascade must have the same number of classes, found {found or 'none'}; pass classes="
         )
-    branches = [WholeModel(model, inputs, last=i == len(models) - 1) for i, model in enumerate(models)]
-    return Learner(branches, int(next(iter(found)) or 0), chained=False, inputs=inputs)
+    classes = int(next(iter(found)) or 0)
+    branches = [WholeModel(model, inputs, classes, last=i == len(models) - 1) for i, model in enumerate(models)]
+    return Learner(branches, classes, chained=False, inputs=inputs)
 
 
 class WholeModel(nn.Module):
     """A model as a branch: it passes its input on, with its logits."""
 
-    def __init__(self, model: nn.Module, inputs: Sequence[str] | None, *, last: bool) -> None:
+    def __init__(self, model: nn.Module, inputs: Sequence[str] | None, classes: int, *, last: bool) -> None:
         super().__init__()
         self.model = model
         self.inputs = None if inputs is None else tuple(inputs)
+        self.classes = classes
         self.last = last
 
     def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
         named = self.inputs is not None and not isinstance(self.model, Learner)
         out = self.model(**dict(zip(self.inputs or (), state, strict=True))) if named else self.model(*state)
         logits = out[-1] if isinstance(self.model, Learner) else first_tensor(out)
+        if logits is None or logits.dim() != 2 or logits.shape[1] != self.classes:
+            given = "no tensor" if logits is None else f"shape {tuple(logits.shape)}"
+            raise ValueError(
+                f"a model of this cascade must give logits of shape [B, {self.classes}], got {given}; "
+                "pass classes= to cascade if it has another number"
+            )
         return (logits,) if self.last else (*state, logits)
 
 

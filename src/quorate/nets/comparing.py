@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from quorate.nets.recording import Attr, Call, Recording, Ref, Varying
+from quorate.nets.recording import Attr, Call, Recording, Ref, Varying, like
 
 __all__ = ["batch_dimension", "merged"]
 
@@ -75,7 +75,7 @@ def _merge(runs: tuple[Any, Any, Any, Any], sizes: tuple[int, ...], call: Call) 
     if all(type(run) is type(first) for run in runs):
         if isinstance(first, tuple | list) and len({len(run) for run in runs}) == 1:
             items = [_merge(items, sizes, call) for items in zip(*runs, strict=True)]
-            return items if isinstance(first, list) else tuple(items)
+            return like(first, items)
         if isinstance(first, dict) and all(run.keys() == first.keys() for run in runs):
             a, b, c, t = runs
             return {key: _merge((a[key], b[key], c[key], t[key]), sizes, call) for key in first}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from quorate.nets.comparing import batch_dimension
-from quorate.nets.recording import Attr, Recording, Ref, Varying, tensor_at, tensors_in
+from quorate.nets.recording import Attr, Recording, Ref, Varying, like, tensor_at, tensors_in
 
 __all__ = ["Segment", "cut"]
 
@@ -224,7 +224,9 @@ class _Emitter:
             return self._varying(value)
         if isinstance(value, tuple | list):
             items = [self.value(item) for item in value]
-            return items if isinstance(value, list) else tuple(items)
+            if hasattr(value, "_fields"):
+                return self.graph.call_function(type(value), tuple(items))
+            return like(value, items)
         if isinstance(value, dict):
             return {key: self.value(item) for key, item in value.items()}
         if isinstance(value, slice):

@@ -16,7 +16,7 @@ from torch.nn import functional as F  # noqa: N812
 from quorate.nets.cells import CellBlock, DropPath
 from quorate.nets.genotype import NODES, Genotype
 from quorate.nets.heads import MapHead
-from quorate.nets.learner import Learner
+from quorate.nets.learner import Learner, check_count
 from quorate.nets.stems import CifarStem, ImagenetStem
 
 __all__ = ["DartsBranch", "DartsLearner", "exit_cells", "reduction_cells"]
@@ -30,8 +30,7 @@ def reduction_cells(cells: int) -> tuple[int, ...]:
         >>> reduction_cells(20), reduction_cells(8)
         ((6, 13), (2, 5))
     """
-    if cells < 1:
-        raise ValueError(f"a network must have at least one cell, got {cells}")
+    check_count("cells", cells)
     return tuple(sorted({cells // 3, 2 * cells // 3}))
 
 
@@ -58,6 +57,8 @@ def exit_cells(
         if exits not in ("after_reductions", "end"):
             raise ValueError(f"exits must be 'after_reductions', 'end' or a list of cells, got {exits!r}")
         return tuple(sorted({*(reductions if exits == "after_reductions" else ()), cells - 1}))
+    if not hasattr(exits, "__iter__"):
+        raise TypeError(f"exits must be 'after_reductions', 'end' or a list of cells, got {exits!r}")
     named = list(exits)
     if not named or any(isinstance(c, bool) or not isinstance(c, int) or not 0 <= c < cells for c in named):
         raise ValueError(f"exits must be cells from 0 to {cells - 1}, got {named}")
@@ -131,10 +132,9 @@ class DartsLearner(Learner):
     ) -> None:
         if not isinstance(genotype, Genotype):
             raise TypeError(f"genotype must be a Genotype, got {type(genotype).__name__}; see Genotype.from_text")
-        if not isinstance(channels, int) or channels < 1:
-            raise ValueError(f"channels must be at least 1, a whole number, got {channels}")
-        if not isinstance(image_channels, int) or image_channels < 1:
-            raise ValueError(f"image_channels must be at least 1, a whole number, got {image_channels}")
+        check_count("channels", channels)
+        check_count("image_channels", image_channels)
+        check_count("classes", classes, 2)
         if stem not in ("cifar", "imagenet"):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)

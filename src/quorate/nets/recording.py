@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Attr", "Call", "Recording", "Ref", "Varying", "first_tensor", "tensor_at", "tensors_in"]
+__all__ = ["Attr", "Call", "Recording", "Ref", "Varying", "first_tensor", "like", "tensor_at", "tensors_in"]
 
 
 class Ref(NamedTuple):
@@ -123,6 +123,19 @@ def tensor_at(recording: Recording, ref: Ref) -> Tensor:
         value = getattr(value, key[1:]) if isinstance(key, str) and key.startswith(".") else value[key]
     assert isinstance(value, Tensor)
     return value
+
+
+def like(value: Sequence[Any], items: Sequence[Any]) -> Sequence[Any]:
+    """The items in a list, a tuple or a named tuple, as the value is.
+
+    Example:
+        >>> from quorate.nets.recording import Ref, like
+        >>> like(Ref(1), [2, ("a",)])
+        Ref(call=2, path=('a',))
+    """
+    if hasattr(value, "_fields"):
+        return type(value)(*items)
+    return list(items) if isinstance(value, list) else tuple(items)
 
 
 def tensors_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Tensor]]:

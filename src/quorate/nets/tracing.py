@@ -10,6 +10,7 @@ This file does not know what is done with a recording (:mod:`quorate.nets.cuttin
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from torch._subclasses.fake_tensor import (
 from torch.overrides import TorchFunctionMode
 
 from quorate.nets.learner import Inputs
-from quorate.nets.recording import Attr, Call, Recording, Ref, first_tensor, tensors_in
+from quorate.nets.recording import Attr, Call, Recording, Ref, first_tensor, like, tensors_in
 from quorate.nets.restoring import held_tensors, kept_as_it_was
 
 __all__ = ["BATCHES", "is_layer", "record"]
@@ -240,11 +241,17 @@ class _Recorder(TorchFunctionMode):
         if isinstance(value, Tensor):
             return self._ref(value)
         if isinstance(value, tuple | list):
-            return tuple(map(self._named, value)) if isinstance(value, tuple) else list(map(self._named, value))
+            return like(value, [self._named(item) for item in value])
         if isinstance(value, dict):
             return {key: self._named(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(self._named(value.start), self._named(value.stop), self._named(value.step))
+        unknown = isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
+        if unknown and next(tensors_in(value), None) is not None:
+            raise ValueError(
+                f"the network cannot be cut: {self._where()} passes tensors in a {type(value).__name__} from one "
+                f"step to the next; pass a tuple, a list or a dict, or {_STAGES}"
+            )
         return value
 
     def _ref(self, tensor: Tensor) -> Any:
