@@ -138,9 +138,8 @@ class DartsLearner(Learner):
         if stem not in ("cifar", "imagenet"):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)
-        drop = DropPath()
         first = (CifarStem if stem == "cifar" else ImagenetStem)(channels, len(reduction_cells(cells)), image_channels)
-        blocks, widths = _cells(genotype, channels, cells, first.gives, stem == "imagenet", drop)
+        blocks, widths = _cells(genotype, channels, cells, first.gives, stem == "imagenet")
         branches = []
         for begin, end in zip((0, *(a + 1 for a in at)), at, strict=False):
             head = MapHead(widths[end], classes)
@@ -149,7 +148,6 @@ class DartsLearner(Learner):
         super().__init__(branches, classes)
         self.genotype, self.channels, self.cells, self.stem, self.exits = genotype, channels, cells, stem, at
         self.image_channels = image_channels
-        self.drop_path = drop
         self.set_drop_path(drop_path)
 
     def set_drop_path(self, probability: float) -> None:
@@ -160,11 +158,13 @@ class DartsLearner(Learner):
             >>> learner = DartsLearner(DARTS_V2, channels=4, cells=4)
             >>> learner.set_drop_path(drop_path_at(300, 600, 0.2))
         """
-        self.drop_path.set(probability)
+        for module in self.modules():
+            if isinstance(module, DropPath):
+                module.set(probability)
 
 
 def _cells(
-    genotype: Genotype, channels: int, cells: int, gives: tuple[int, int], halved: bool, drop: DropPath
+    genotype: Genotype, channels: int, cells: int, gives: tuple[int, int], halved: bool
 ) -> tuple[list[CellBlock], list[int]]:
     """The cells, and how many channels each gives. ``halved``: the stem's second map is half as wide as its first."""
     blocks: list[CellBlock] = []
@@ -173,9 +173,7 @@ def _cells(
     for index in range(cells):
         reduction = index in reductions
         channels *= 2 if reduction else 1
-        blocks.append(
-            CellBlock(genotype, before, channels, reduction=reduction, after_reduction=halved, drop_path=drop)
-        )
+        blocks.append(CellBlock(genotype, before, channels, reduction=reduction, after_reduction=halved))
         before, halved = (before[1], NODES * channels), reduction
         widths.append(NODES * channels)
     return blocks, widths
