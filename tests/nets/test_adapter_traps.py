@@ -225,3 +225,12 @@ def test_freezing_leaves_a_head_that_is_no_linear_layer():
         assert trained == {id(conv[2].weight), id(conv[2].bias)}
     with pytest.raises(ValueError, match="with freeze=True a head must be left to train"):
         attach_exits([nn.Linear(6, 3), nn.ReLU()], classes=3, sample=X, freeze=True)
+
+
+@pytest.mark.parametrize("block", [torch.inference_mode, torch.no_grad])
+def test_cutting_does_not_depend_on_the_callers_mode(block):
+    model = Two(between=lambda self, x: x * 2)
+    with block():
+        learner = attach_exits(model, ["a"], classes=3, sample=X)
+    learner(X)[-1].sum().backward()
+    assert model.a.weight.grad is not None

@@ -140,12 +140,14 @@ def attach_exits(
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError("a scripted network cannot be cut; pass the module it was made of, or its stages")
     if isinstance(model, nn.Module):
-        return _of_network(model, _checked_exits(model, exits), classes, sample, token, freeze, heads)
+        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode: it would be recorded
+            return _of_network(model, _checked_exits(model, exits), classes, sample, token, freeze, heads)
     if isinstance(model, str) or not isinstance(model, Sequence):
         raise TypeError(f"model must be a module or a sequence of stages, got {type(model).__name__}")
     if exits is not None:
         raise ValueError("exits are named in a network; stages have one after each, so leave exits out")
-    return _of_stages(model, classes, sample, token, freeze, heads)
+    with torch.inference_mode(False):
+        return _of_stages(model, classes, sample, token, freeze, heads)
 
 
 def _of_network(

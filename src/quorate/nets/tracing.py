@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from quorate.nets.learner import Inputs
 from quorate.nets.recording import Attr, Call, Recording, Ref, first_tensor, like, tensors_in
-from quorate.nets.restoring import held_tensors, kept_as_it_was
+from quorate.nets.restoring import held_tensors, kept_as_it_was, kept_modes
 
 __all__ = ["BATCHES", "is_layer", "record"]
 
@@ -62,7 +62,7 @@ def record(model: nn.Module, exits: list[str], inputs: Inputs, *, batch: int, tr
     fast = torch.backends.mha.get_fastpath_enabled()
     try:
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.inference_mode(False), kept_as_it_was(model), fake:
+        with kept_modes(model.modules()), kept_as_it_was(model), fake:
             model.train(training)
             args, kwargs = _arguments(inputs, batch)
             for i, tensor in enumerate((*args, *kwargs.values())):
@@ -267,7 +267,7 @@ class _Recorder(TorchFunctionMode):
 
 def _versions(value: Any) -> list[tuple[Tensor, int]]:
     """How often each tensor has been written to so far; views share the count."""
-    return [(tensor, tensor._version) for _, tensor in tensors_in(value)]
+    return [(tensor, tensor._version) for _, tensor in tensors_in(value) if not tensor.is_inference()]
 
 
 def _changed(versions: Sequence[tuple[Tensor, int]]) -> list[Tensor]:
