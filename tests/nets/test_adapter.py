@@ -400,7 +400,7 @@ def test_a_network_that_mixes_samples_is_refused():
         ({"sample": X[:, :2]}, ValueError, r"cannot read tensors like the sample, here of shape \[\(7, 2, 8, 8\)\]: "),
         ({"sample": (X, X)}, ValueError, "cannot read tensors like the sample"),
         ({"model": "resnet18"}, TypeError, "a module or a sequence of stages, got str"),
-        ({"classes": 1}, ValueError, "at least 2 classes"),
+        ({"classes": 1}, ValueError, "classes must be at least 2"),
         ({"token": "last"}, ValueError, "'mean' or 'first'"),
         ({"heads": []}, ValueError, "heads must be one per exit, 1, got 0"),
     ],

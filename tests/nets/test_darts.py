@@ -23,6 +23,9 @@ from quorate.nets import (
     reduction_cells,
     using_forms,
 )
+from quorate.nets.cells import DropPath
+from quorate.nets.ops import RectifyingOperation
+from quorate.nets.stems import Stem
 from tests.by_definition import nets_darts as slow
 
 from .cases import genotypes, random_weights
@@ -184,11 +187,11 @@ def test_reductions_and_exits():
         (lambda: exit_cells(8, [8]), "cells from 0 to 7"),
         (lambda: exit_cells(8, []), "cells from 0 to 7"),
         (lambda: exit_cells(8, "middle"), "'after_reductions', 'end' or a list"),
-        (lambda: exit_cells(0), "at least one cell"),
+        (lambda: exit_cells(0), "cells must be at least 1"),
         (lambda: DartsLearner(DARTS_V2, 0), "channels must be at least 1"),
         (lambda: DartsLearner(DARTS_V2, 4.0), "a whole number, got 4.0"),
         (lambda: DartsLearner(DARTS_V2, 15, 4, stem="imagenet"), "even, got 15; use 14 or 16"),
-        (lambda: DartsLearner(DARTS_V2, 4, 4, classes=1), "at least 2 classes, got 1"),
+        (lambda: DartsLearner(DARTS_V2, 4, 4, classes=1), "classes must be at least 2, .* got 1"),
         (lambda: DartsLearner(DARTS_V2, 4, 4, stem="mnist"), "'cifar' or 'imagenet', got 'mnist'"),
         (lambda: DartsLearner(DARTS_V2, 4, 4, drop_path=1.0), r"must lie in \[0, 1\), got 1.0"),
         (lambda: make_operation("skip_connect", 5, 2), "even, got 5; use 4 or 6"),
@@ -260,7 +263,7 @@ _LEARNERS = {stem: DartsLearner(_SKIPS, 2, 4, 2, stem=stem).eval() for stem in (
 
 def test_drop_path_drops_samples_of_an_edge_and_keeps_the_mean():
     learner = DartsLearner(DARTS_V2, 4, 4, drop_path=0.25)
-    drop = learner.drop_path
+    drop = learner.branches[0].cells[0].drop_path
     torch.manual_seed(0)
     y = drop(torch.ones(20_000, 1, 2, 2))
     kept = y[:, 0, 0, 0] > 0
@@ -274,7 +277,9 @@ def test_drop_path_is_on_every_kept_edge_but_stride_1_skips():
     """With nearly everything dropped, only what skips carry is left."""
     learner = DartsLearner(DARTS_V2, 2, 4, drop_path=0.5)
     seen = []
-    learner.drop_path.register_forward_hook(lambda m, a, out: seen.append(out))
+    for module in learner.modules():
+        if isinstance(module, DropPath):
+            module.register_forward_hook(lambda m, a, out: seen.append(out))
     learner(torch.randn(2, 3, 16, 16))
     skips = sum(op == "skip_connect" for op, _ in DARTS_V2.normal)
     inner = sum(op == "skip_connect" and source >= 2 for op, source in DARTS_V2.reduce)
@@ -288,13 +293,13 @@ def test_drop_path_grows_linearly():
 def test_drop_path_can_change_without_another_graph():
     """The probability is a tensor: what a recorded step reads changes with it."""
     learner = DartsLearner(DARTS_V2, 2, 4, drop_path=0.1)
-    held = learner.drop_path.probability
+    held = learner.branches[0].cells[0].drop_path.probability
     learner.set_drop_path(0.9)
     assert held.item() == pytest.approx(0.9)
-    assert learner.drop_path.active
+    assert learner.branches[0].cells[0].drop_path.active
     learner.set_drop_path(0.0)
-    assert not learner.drop_path.active
-    assert "drop_path.probability" not in learner.state_dict()
+    assert not learner.branches[0].cells[0].drop_path.active
+    assert not any("drop_path" in name for name in learner.state_dict())
 
 
 def test_the_operations_of_a_supernet():
@@ -325,3 +330,18 @@ def test_grey_images(stem):
         learner(torch.zeros(2, 3, 8, 8))
     with pytest.raises(ValueError, match="image_channels must be at least 1"):
         DartsLearner(DARTS_V2, channels=2, cells=3, classes=4, image_channels=0)
+
+
+def test_a_branch_in_evaluation_leaves_drop_path_to_the_others():
+    learner = DartsLearner(DARTS_V2, 4, 4, drop_path=0.5).train()
+    learner.branches[0].eval()
+    drops = [[cell.drop_path for cell in branch.cells] for branch in learner.branches]
+    assert not any(drop.training for drop in drops[0])
+    assert all(drop.training and drop.active for branch in drops[1:] for drop in branch)
+    assert all(drop.probability == 0.5 for branch in drops for drop in branch)
+
+
+@pytest.mark.parametrize("kind", [RectifyingOperation, Stem])
+def test_what_is_half_written_cannot_be_made(kind):
+    with pytest.raises(TypeError, match="abstract"):
+        kind()

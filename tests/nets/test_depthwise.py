@@ -182,3 +182,17 @@ def test_a_whole_step_on_a_gpu():
     _, exact = grown("plain")
     for forms in ("plain", "auto", "fast"):
         assert torch.allclose(grown(forms, device="cuda")[1].cpu(), exact, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_are_right_in_evaluation_too(training):
+    """The framework's own dilated weight gradient in bfloat16 is wrong on a CPU (see ``depthwise_form``)."""
+    x = torch.randn(4, 16, 32, 32).contiguous(memory_format=torch.channels_last)
+    g, gradients = torch.randn_like(x), []
+    for dtype in (torch.float32, torch.bfloat16):
+        torch.manual_seed(0)
+        layer = DepthwiseConv(16, 3, 1, 2).to(dtype).train(training)
+        layer(x.to(dtype)).backward(g.to(dtype))
+        gradients.append(layer.weight.grad.float())
+    wanted, got = gradients
+    assert (got - wanted).norm() < 0.05 * wanted.norm()

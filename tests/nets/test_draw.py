@@ -52,11 +52,15 @@ def test_the_command_reads_names_files_and_notation(tmp_path, monkeypatch, capsy
         (["DARTS_V1", "--out", "x.gif"], "must be written as .svg, .png or .pdf, got 'x.gif'"),
         (["DARTS_V1", "--out", "nowhere/x.svg"], "the folder 'nowhere' must exist"),
         (["binary"], "must be text"),
-        (["later.json"], "schema must be 1, got 9"),
+        (["later.json"], "later.json holds no genotype: the genotype's schema must be 1, got 9"),
+        (["prose.txt"], "prose.txt holds no genotype: a genotype must read"),
+        (["DARTS_V1", "--out", "d.svg"], "must be written to a file, but 'd.svg' is a folder"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.svg").mkdir()
+    (tmp_path / "prose.txt").write_text("no genotype at all")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "later.json").write_text('{"schema": 9, "normal": [], "reduce": []}')
     assert main(["draw", *arguments]) == 2
@@ -73,3 +77,8 @@ def test_drawing_needs_no_torch():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("title", [r"$\frac{$", "costs $5 and $6", r"a\b", r"\$"])
+def test_a_title_is_taken_as_it_is(tmp_path, title):
+    assert f">{title}<" in draw_genotype(DARTS_V1, tmp_path / "a.svg", title).read_text()

@@ -145,3 +145,33 @@ def test_random_genotypes_are_uniform():
     assert len(set(last)) == 10
     assert all(a < b for a, b in last)
     assert min(last.count(pair) for pair in set(last)) > 2000 / 10 - 5 * (2000 * 0.09) ** 0.5
+
+
+def test_hostile_text_is_refused_in_words():
+    deep = "+".join(["a"] * 480)
+    for text in (f"Genotype(normal={deep}, reduce=1)", "Genotype(normal=a" + ".b" * 4000 + ", reduce=1)"):
+        with pytest.raises(ValueError, match="must be written with literals|must read Genotype"):
+            Genotype.from_text(text)
+    with pytest.raises(ValueError, match="must read Genotype"):
+        Genotype.from_text(str(DARTS_V1).replace("Genotype(", "os.system("))
+    with pytest.raises(ValueError, match="in that order"):
+        Genotype.from_text(str(DARTS_V1).replace("normal_concat=[2, 3, 4, 5]", "normal_concat=[5, 4, 3, 2]"))
+    with pytest.raises(TypeError, match="must be text, got NoneType"):
+        Genotype.from_text(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("[" * 100_000, QuorateError, "must be JSON"),
+        (b"\xff\xfe\xfa", QuorateError, "must be JSON"),
+        (None, TypeError, "must be text, got NoneType"),
+        ('{"schema": true, "normal": [], "reduce": []}', QuorateError, "must be 1, got True; no version wrote that"),
+        ('{"schema": 1.0, "normal": [], "reduce": []}', QuorateError, "must be 1, got 1.0; no version wrote that"),
+        ('{"schema": 0, "normal": [], "reduce": []}', QuorateError, "must be 1, got 0; no version wrote that"),
+        ('{"schema": 2, "normal": [], "reduce": []}', QuorateError, "must be 1, got 2; read it with the version"),
+    ],
+)
+def test_hostile_json_is_refused_in_words(text, error, message):
+    with pytest.raises(error, match=message):
+        Genotype.from_json(text)

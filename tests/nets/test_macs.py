@@ -58,8 +58,30 @@ def flat(*modules):
     return nn.Sequential(*modules, nn.Flatten())
 
 
+class Products(nn.Module):
+    """A matrix by a vector, three times."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        return torch.stack([x @ self.w, torch.mv(x, self.w), x @ self.w], -1)
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Bilinear(8, 8, 3)
+
+    def forward(self, x):
+        return self.layer(x, x)
+
+
 T, D = 7, 12
 CASES = {
+    "vectors": (Products(), (8,), 3 * 8),
+    "bilinear": (Twice(), (8,), 3 * 8 * 8 + 3 * 8),
     "depthwise": (flat(nn.Conv2d(6, 6, 3, padding=1, groups=6)), (6, 8, 8), 8 * 8 * 9 * 6),
     "grouped": (flat(nn.Conv2d(6, 4, 3, padding=1, groups=2)), (6, 8, 8), 8 * 8 * 9 * 3 * 4),
     "dilated": (flat(nn.Conv2d(2, 4, 3, padding=2, dilation=2, bias=False)), (2, 8, 8), 8 * 8 * 9 * 2 * 4),
@@ -81,7 +103,8 @@ CASES = {
 @pytest.mark.parametrize("training", [True, False])
 def test_hand_counts(name, training):
     module, shape, macs = CASES[name]
-    assert count_macs(cascade([module.train(training)], classes=2), shape) == (macs,)
+    classes = module.eval()(torch.zeros(1, *shape)).shape[1]
+    assert count_macs(cascade([module.train(training)], classes=classes), shape) == (macs,)
     assert module.training is training
 
 

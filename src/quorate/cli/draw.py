@@ -57,4 +57,7 @@ def read_genotype(given: str) -> "tuple[Genotype, str]":
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise QuorateError(f"{path} must be text (JSON or the classic notation), but is not") from None
-    return (Genotype.from_json(text) if text.lstrip().startswith("{") else Genotype.from_text(text)), path.stem
+    try:
+        return (Genotype.from_json(text) if text.lstrip().startswith("{") else Genotype.from_text(text)), path.stem
+    except (ValueError, QuorateError) as error:
+        raise QuorateError(f"{path} holds no genotype: {error}") from None

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quorate.nets.adapter import AdaptedLearner, attach_exits, cascade
+    from quorate.nets.adapter import AdaptedLearner, attach_exits
+    from quorate.nets.cascades import cascade
     from quorate.nets.cells import drop_path_at
     from quorate.nets.checkpoint_import import load_darts_weights
     from quorate.nets.darts import DartsLearner, exit_cells, reduction_cells
@@ -61,7 +62,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "adapter": ("AdaptedLearner", "attach_exits", "cascade"),
+    "adapter": ("AdaptedLearner", "attach_exits"),
+    "cascades": ("cascade",),
     "cells": ("drop_path_at",),
     "checkpoint_import": ("load_darts_weights",),
     "darts": ("DartsLearner", "exit_cells", "reduction_cells"),

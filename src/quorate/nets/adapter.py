@@ -1,4 +1,4 @@
-"""Exits on a network somebody else wrote, and cascades of whole models (paper, "Arch Adapter").
+"""Exits on a network somebody else wrote, (paper, "Arch Adapter").
 
 Shapes: ``B`` samples, ``C`` features; maps ``[B, C, H, W]``, sequences ``[B, T, C]``, vectors ``[B, C]``.
 
@@ -9,7 +9,6 @@ This file does not know how a forward pass is recorded (:mod:`quorate.nets.traci
 (:mod:`quorate.nets.cutting`).
 """
 
-import copy
 import difflib
 import itertools
 from collections.abc import Mapping, Sequence
@@ -17,42 +16,65 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from quorate.nets.comparing import batch_dimension, merged
 from quorate.nets.cutting import cut
 from quorate.nets.heads import make_head
-from quorate.nets.learner import Inputs, Learner
-from quorate.nets.tracing import BATCHES, Recording, first_tensor, record, tensor_at
+from quorate.nets.learner import Inputs, Learner, check_count
+from quorate.nets.own_head import last_head, layers_run
+from quorate.nets.proving import prove, prove_logits
+from quorate.nets.recording import Recording, tensor_at
+from quorate.nets.restoring import kept_modes
+from quorate.nets.tracing import BATCHES, record
 
-__all__ = ["AdaptedLearner", "attach_exits", "cascade"]
+__all__ = ["AdaptedBranch", "AdaptedLearner", "attach_exits"]
 
 
 class AdaptedBranch(nn.Module):
     """A piece of a network, which gives the next state and features, and the head that reads them."""
 
-    def __init__(self, body: nn.Module, head: nn.Module, *, last: bool) -> None:
+    def __init__(self, body: nn.Module, head: nn.Module, *, last: bool, reads: Sequence[torch.Size] | None = None):
         super().__init__()
         self.body = body
         self.head = head
         self.last = last
+        self.reads = None if reads is None else tuple(map(tuple, reads))
+        self.copies = any(getattr(module, "inplace", False) for module in head.modules())
 
     def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
+        if self.reads is not None:
+            self._check(state)
         *carried, features = self.body(*state)
-        logits = self.head(features)
+        logits = self.head(features.clone() if self.copies else features)
         return (logits,) if self.last else (*carried, logits)
+
+    def _check(self, state: Sequence[Tensor]) -> None:
+        given = tuple(tuple(tensor.shape[1:]) for tensor in state)
+        if given != self.reads:
+            raise ValueError(
+                f"a cut network reads what its sample was, but for the number of samples: tensors of shape "
+                f"{self.reads} without the batch, got {given}; attach exits again with a sample of that shape"
+            )
 
 
 class Stage(nn.Module):
-    """A stage of the user's own: what it gives is both the next state and, its first tensor, the features."""
+    """A stage of the user's own: what it gives is both the next state and, its first tensor, the features.
 
-    def __init__(self, stage: nn.Module) -> None:
+    Args:
+        stage: the module.
+        last: whether nothing is carried on.
+        copies: whether it writes into what it reads, and so has to read a copy.
+    """
+
+    def __init__(self, stage: nn.Module, *, last: bool, copies: bool) -> None:
         super().__init__()
-        self.stage = stage
+        self.stage, self.last, self.copies = stage, last, copies
 
     def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
-        out = self.stage(*state)
+        out = self.stage(*(tensor.clone() for tensor in state)) if self.copies else self.stage(*state)
         carried = (out,) if isinstance(out, Tensor) else tuple(out)
-        return (*carried, carried[0])
+        return carried[:1] if self.last else (*carried, carried[0])
 
 
 class AdaptedLearner(Learner):
@@ -80,7 +102,11 @@ def attach_exits(
     """Make a learner of a network: cut it after named submodules, or take its stages as they are.
 
     With names, the exits are those and the network's own end. The last head is the network's own where it gives
-    ``classes`` values, otherwise its last linear layer is replaced by a new one (in the learner, not in the network).
+    ``classes`` values. Otherwise the linear layer that gives the output is replaced by a new one (in the learner, not
+    in the network); where the output is not a linear layer's, a new head reads it.
+
+    Only the number of samples may differ from the sample's shape: a cut network refuses other sides or lengths, because
+    its forward pass may have worked with the sample's. Stages may read whatever they can.
 
     Args:
         model: a network, or its stages in order, each reading what the one before it gives.
@@ -89,7 +115,8 @@ def attach_exits(
         sample: what the network reads: a tensor, or a tuple or dict of tensors, with samples first.
         token: what a head on a sequence reads, the ``mean`` of the tokens or the ``first`` one.
         freeze: whether only heads are trained: the network's other parameters need no gradient any more, and its
-            batch norms stay in evaluation.
+            batch norms stay in evaluation. The network's own head is then the last layer with a weight matrix that it
+            runs.
         heads: modules of your own, one per named exit (with stages: per stage), each from features to logits.
 
     Returns:
@@ -109,83 +136,51 @@ def attach_exits(
         >>> learner.num_exits, torch.equal(learner(x)[-1], model(x))
         (2, True)
     """
+    check_count("classes", classes, 2)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("a scripted network cannot be cut; pass the module it was made of, or its stages")
+    if isinstance(model, nn.Module):
+        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode: it would be recorded
+            return _of_network(model, _checked_exits(model, exits), classes, sample, token, freeze, heads)
+    if isinstance(model, str) or not isinstance(model, Sequence):
+        raise TypeError(f"model must be a module or a sequence of stages, got {type(model).__name__}")
+    if exits is not None:
+        raise ValueError("exits are named in a network; stages have one after each, so leave exits out")
+    with torch.inference_mode(False):
+        return _of_stages(model, classes, sample, token, freeze, heads)
+
+
+def _of_network(
+    model: nn.Module,
+    named: list[str],
+    classes: int,
+    sample: Inputs,
+    token: Literal["mean", "first"],
+    freeze: bool,
+    heads: Sequence[nn.Module] | None,
+) -> Learner:
     inputs = _checked_sample(sample)
-    names = tuple(map(str, sample)) if isinstance(sample, Mapping) else None
-    if not isinstance(model, nn.Module):
-        if isinstance(model, str) or not isinstance(model, Sequence):
-            raise TypeError(f"model must be a module or a sequence of stages, got {type(model).__name__}")
-        if exits is not None:
-            raise ValueError("exits are named in a network; stages have one after each, so leave exits out")
-        return _of_stages(list(model), classes, inputs, names, token, freeze, heads)
-    named = _checked_exits(model, exits)
     plain, wide, other, train = (
         record(model, named, sample, batch=n, training=mode)
         for n, mode in ((BATCHES[0], False), (BATCHES[1], False), (BATCHES[2], False), (BATCHES[0], True))
     )
     _check_order(named, plain)
     recording = merged(plain, wide, other, train, BATCHES)
-    last, replaced = _last_head(model, recording, classes, token)
+    own = last_head(model, recording, classes, token)
     cuts = [*(recording.exits[name] for name in named), (recording.output, len(recording.calls))]
-    segments = cut(model, recording, wide, cuts, len(inputs), BATCHES, replaced)
-    shapes = [_shape(plain, wide, name, own=heads is not None) for name in named]
-    new = [*_heads(shapes, classes, token, heads, inputs[0].device), last]
-    branches = [AdaptedBranch(s, h, last=s is segments[-1]) for s, h in zip(segments, new, strict=True)]
-    learner = AdaptedLearner(branches, classes, inputs=names)
-    learner.train(model.training)
-    _check_equal(model, learner, sample, replaced=bool(replaced) or not isinstance(last, nn.Identity))
-    return _frozen(learner, replaced) if freeze else learner
-
-
-def cascade(models: Sequence[nn.Module], *, classes: int | None = None, inputs: Sequence[str] | None = None) -> Learner:
-    """Whole models as the branches of one learner: the state is the input, and nothing else is carried on.
-
-    With one model per exit and learner, a committee of cascades is an agreement cascade. One model is a learner
-    with one exit.
-
-    Args:
-        models: classifiers of the same classes, the cheapest first. A learner stands for its last exit.
-        classes: number of classes; found from the last linear layer of the models where it is left out.
-        inputs: names of the tensors, for models that read them by name.
-
-    Raises:
-        ValueError: if there is no model, or the number of classes is unknown or not the same.
-
-    Example:
-        >>> import torch
-        >>> from torch import nn
-        >>> from quorate.nets import cascade
-        >>> learner = cascade([nn.Linear(4, 3), nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 3))])
-        >>> learner.num_exits, learner.classes, learner.chained
-        (2, 3, False)
-    """
-    if isinstance(models, nn.Module):
-        raise TypeError(f"models must be a sequence of models, got one {type(models).__name__}; write [model]")
-    models = list(models)
-    if not models:
-        raise ValueError("a cascade must have at least one model, got none")
-    found = {_classes_of(model) for model in models} - {None} if classes is None else {classes}
-    if len(found) != 1:
-        raise ValueError(
-            f"the models of a cascade must have the same number of classes, found {found or 'none'}; pass classes="
-        )
-    branches = [WholeModel(model, inputs, last=i == len(models) - 1) for i, model in enumerate(models)]
-    return Learner(branches, int(next(iter(found)) or 0), chained=False, inputs=inputs)
-
-
-class WholeModel(nn.Module):
-    """A model as a branch: it passes its input on, with its logits."""
-
-    def __init__(self, model: nn.Module, inputs: Sequence[str] | None, *, last: bool) -> None:
-        super().__init__()
-        self.model = model
-        self.inputs = None if inputs is None else tuple(inputs)
-        self.last = last
-
-    def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
-        named = self.inputs is not None and not isinstance(self.model, Learner)
-        out = self.model(**dict(zip(self.inputs or (), state, strict=True))) if named else self.model(*state)
-        logits = out[-1] if isinstance(self.model, Learner) else first_tensor(out)
-        return (logits,) if self.last else (*state, logits)
+    segments = cut(model, recording, wide, cuts, len(inputs), BATCHES, own.replaced)
+    shown = [_shown(plain, wide, name, own=heads is not None) for name in named]
+    new = [*_heads(shown, classes, token, heads), own.head]
+    reads = [tensor.shape[1:] for tensor in inputs]
+    branches = [
+        AdaptedBranch(s, h, last=i == len(named), reads=None if i else reads)
+        for i, (s, h) in enumerate(zip(segments, new, strict=True))
+    ]
+    learner = AdaptedLearner(branches, classes, inputs=tuple(map(str, sample)) if isinstance(sample, Mapping) else None)
+    with kept_modes(model.modules()):
+        learner.train(model.training)
+    prove(learner, sample, model if isinstance(own.head, nn.Identity) and not own.replaced else None)
+    return _frozen(learner, own.trained) if freeze else learner
 
 
 def _checked_sample(sample: Inputs) -> tuple[Tensor, ...]:
@@ -204,7 +199,13 @@ def _checked_exits(model: nn.Module, exits: Sequence[str] | None) -> list[str]:
     if exits is None or isinstance(exits, str) or not exits:
         raise ValueError(f"exits must name submodules, such as ['layer1', 'layer2'], got {exits!r}")
     named, known = list(exits), [name for name, _ in model.named_modules() if name]
+    aliases = {name for name, _ in model.named_modules(remove_duplicate=False)}
     for name in named:
+        if not isinstance(name, str):
+            raise TypeError(f"exits must be names of submodules, as in named_modules(), got {name!r}")
+        if name not in known and name in aliases and name:
+            first = next(known_ for known_ in known if model.get_submodule(known_) is model.get_submodule(name))
+            raise ValueError(f"the submodule {name!r} is the one also named {first!r}; use that name")
         if name not in known:
             near = difflib.get_close_matches(name, known, 3) or [name for name, _ in model.named_children()][:8]
             raise ValueError(f"the network has no submodule {name!r}; nearest: {', '.join(near)}")
@@ -227,8 +228,8 @@ def _check_order(named: list[str], recording: Recording) -> None:
         )
 
 
-def _shape(plain: Recording, wide: Recording, name: str, *, own: bool) -> Sequence[int]:
-    """The shape of what an exit shows, samples first; a head of one's own may read several rows per sample."""
+def _shown(plain: Recording, wide: Recording, name: str, *, own: bool) -> Tensor:
+    """What an exit shows, without numbers, samples first; a head of one's own may read several rows per sample."""
     ref, _ = plain.exits[name]
     narrow = tensor_at(plain, ref)
     found = batch_dimension(narrow, tensor_at(wide, ref), BATCHES)
@@ -238,138 +239,79 @@ def _shape(plain: Recording, wide: Recording, name: str, *, own: bool) -> Sequen
             "for each; name another submodule, or pass heads= with modules of your own"
         )
     dim, each = found
-    rest = [*narrow.shape[:dim], *narrow.shape[dim + 1 :]]
-    return [BATCHES[0], *([each] if each > 1 else []), *rest]
+    return narrow.reshape(-1, each, *narrow.shape[1:]) if each > 1 else narrow.movedim(dim, 0)
 
 
 def _heads(
-    shapes: Sequence[Sequence[int]],
-    classes: int,
-    token: Literal["mean", "first"],
-    heads: Sequence[nn.Module] | None,
-    device: torch.device,
+    shown: Sequence[Tensor], classes: int, token: Literal["mean", "first"], heads: Sequence[nn.Module] | None
 ) -> list[nn.Module]:
-    if heads is not None and len(heads) != len(shapes):
-        raise ValueError(f"heads must be one per exit, {len(shapes)}, got {len(heads)}")
-    return list(heads) if heads is not None else [make_head(s, classes, token).to(device) for s in shapes]
-
-
-def _last_head(
-    model: nn.Module, recording: Recording, classes: int, token: Literal["mean", "first"]
-) -> tuple[nn.Module, dict[str, nn.Module]]:
-    """What reads the network's output, and which of its modules are replaced before."""
-    shape = recording.output_shape
-    if len(shape) == 2 and shape[1] == classes:
-        return nn.Identity(), {}
-    for call in reversed(recording.calls):
-        if len(shape) == 2 and isinstance(call.target, str):
-            module = model.get_submodule(call.target)
-            linear = [
-                name for name, m in module.named_modules() if isinstance(m, nn.Linear) and m.out_features == shape[1]
-            ]
-            if linear:
-                return nn.Identity(), {call.target: _with_new_linear(module, linear[-1], classes)}
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    return make_head(shape, classes, token).to(device), {}
-
-
-def _with_new_linear(module: nn.Module, name: str, classes: int) -> nn.Module:
-    """The module with one linear layer replaced; everything else in it is shared, nothing is written to it."""
-    first, _, rest = name.partition(".")
-    if not first:
-        assert isinstance(module, nn.Linear)
-        return nn.Linear(
-            module.in_features, classes, module.bias is not None, module.weight.device, module.weight.dtype
-        )
-    clone = copy.copy(module)
-    clone._modules = dict(module._modules)
-    child = module._modules[first]
-    assert child is not None
-    clone._modules[first] = _with_new_linear(child, rest, classes)
-    return clone
+    """Heads on the device and in the precision of what they read."""
+    if heads is None:
+        return [make_head(x.shape, classes, token).to(x.device, x.dtype) for x in shown]
+    if len(heads) != len(shown):
+        raise ValueError(f"heads must be one per exit, {len(shown)}, got {len(heads)}")
+    for head in heads:
+        if not isinstance(head, nn.Module):
+            raise TypeError(f"heads must be modules, got {type(head).__name__}")
+    return list(heads)
 
 
 def _of_stages(
-    stages: list[nn.Module],
+    modules: Sequence[nn.Module],
     classes: int,
-    inputs: tuple[Tensor, ...],
-    names: tuple[str, ...] | None,
+    sample: Inputs,
     token: Literal["mean", "first"],
     freeze: bool,
     heads: Sequence[nn.Module] | None,
 ) -> Learner:
-    if not stages or not all(isinstance(stage, nn.Module) for stage in stages):
+    if not modules or not all(isinstance(stage, nn.Module) for stage in modules):
         raise ValueError("stages must be modules, at least one")
-    if names is not None:
+    if isinstance(sample, Mapping):
         raise TypeError("stages read tensors by position: pass the sample as a tuple")
-    shapes: list[Sequence[int]] = []
-    with torch.no_grad():
-        state: tuple[Tensor, ...] = inputs
-        for stage in stages:
-            mode = stage.training
-            state = Stage(stage).eval()(*state)[:-1]
-            stage.train(mode)
-            shapes.append(state[0].shape)
-    own = heads is None and len(shapes[-1]) == 2 and shapes[-1][1] == classes
-    new = _heads(shapes[:-1] if own else shapes, classes, token, heads, inputs[0].device)
-    new += [nn.Identity()] if own else []
-    bodies = [_LastStage(s) if s is stages[-1] else Stage(s) for s in stages]
-    branches = [AdaptedBranch(b, h, last=b is bodies[-1]) for b, h in zip(bodies, new, strict=True)]
+    inputs = _checked_sample(sample)
+    with kept_modes(itertools.chain(*(stage.modules() for stage in modules))), torch.no_grad():
+        for stage in modules:
+            stage.eval()
+        bodies, shown, layer = _run_stages(modules, inputs)
+    own = heads is None and shown[-1].dim() == 2 and shown[-1].shape[1] == classes
+    new = _heads(shown[:-1] if own else shown, classes, token, heads) + ([nn.Identity()] if own else [])
+    branches = [AdaptedBranch(b, h, last=b.last) for b, h in zip(bodies, new, strict=True)]
     learner = AdaptedLearner(branches, classes)
-    return _frozen(learner, {}) if freeze else learner
+    prove_logits(learner, inputs)
+    return _frozen(learner, layer if own else None) if freeze else learner
 
 
-class _LastStage(Stage):
-    def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
-        return super().forward(*state)[-1:]
+def _run_stages(
+    modules: Sequence[nn.Module], inputs: tuple[Tensor, ...]
+) -> tuple[list[Stage], list[Tensor], nn.Module | None]:
+    """The stages as bodies of branches, what each shows, and the last layer with weights of the last one."""
+    state, bodies, shown, layer = inputs, list[Stage](), list[Tensor](), None
+    for index, stage in enumerate(modules):
+        last = index == len(modules) - 1
+        given = tuple(tensor.clone() for tensor in state)
+        out, layer = layers_run(stage, given)
+        if not isinstance(out, Tensor) and not (
+            isinstance(out, tuple | list) and out and all(isinstance(tensor, Tensor) for tensor in out)
+        ):
+            raise TypeError(f"stage {index} must give a tensor or a tuple of tensors, got {type(out).__name__}")
+        drops = any(isinstance(m, _DropoutNd) and m.inplace for m in stage.modules())
+        bodies.append(Stage(stage, last=last, copies=drops or any(tensor._version for tensor in given)))
+        state = (out,) if isinstance(out, Tensor) else tuple(out)
+        shown.append(state[0])
+    return bodies, shown, layer
 
 
-def _frozen(learner: AdaptedLearner, replaced: Mapping[str, nn.Module]) -> AdaptedLearner:
-    """Freeze everything but heads; a network's own head is its last linear layer."""
+def _frozen(learner: AdaptedLearner, trained: nn.Module | None) -> AdaptedLearner:
+    """Freeze everything but heads; ``trained`` is the network's own."""
     bodies = [branch.body for branch in learner.branches if isinstance(branch, AdaptedBranch)]
     for body in bodies:
         body.requires_grad_(False)
-    if isinstance(learner.branches[-1].head, nn.Identity):
-        linear = [m for m in bodies[-1].modules() if isinstance(m, nn.Linear) and m.out_features == learner.classes]
-        for module in linear[-1:]:
-            module.requires_grad_(True)
+    if trained is not None:
+        trained.requires_grad_(True)
+    elif isinstance(learner.branches[-1].head, nn.Identity):
+        raise ValueError(
+            "with freeze=True a head must be left to train, but no module with a weight matrix runs at the network's "
+            "end; make its head a module, or freeze parameters yourself"
+        )
     learner.frozen = tuple(bodies)
     return learner.train(learner.training)
-
-
-def _check_equal(model: nn.Module, learner: Learner, sample: Inputs, *, replaced: bool) -> None:
-    """Run both once, in evaluation: the cut network must give what the network gives, and row by row."""
-    if any(t.is_meta for t in (*model.parameters(), *learner.first_state(sample))):
-        return
-    modes = {module: module.training for module in (*model.modules(), *learner.modules())}
-    try:
-        model.eval(), learner.eval()
-        with torch.no_grad():
-            whole = learner(sample)
-            if not replaced:
-                kwargs = dict(sample) if isinstance(sample, Mapping) else {}
-                args = () if kwargs else learner.first_state(sample)
-                _check_close(first_tensor(model(*args, **kwargs)), whole[-1])
-            state: Sequence[Tensor] = learner.first_state(sample)
-            for branch, logits in zip(learner.branches, whole, strict=True):
-                *state, vote = branch(*state)
-                _check_close(logits[-vote.shape[0] :], vote)
-                state = [tensor[-1:] for tensor in state]
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-
-
-def _check_close(wanted: Tensor, got: Tensor) -> None:
-    if wanted.shape != got.shape or not torch.allclose(wanted, got, rtol=1e-3, atol=1e-4, equal_nan=True):
-        raise ValueError(
-            "the cut network does not give what the network gives: its forward pass does something that calls do not "
-            "show, or mixes samples; pass its stages yourself: attach_exits([stage, ...], ...)"
-        )
-
-
-def _classes_of(model: nn.Module) -> int | None:
-    if isinstance(model, Learner):
-        return model.classes
-    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    return linear[-1].out_features if linear else None

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from quorate.nets.genotype import NODES, Genotype
 from quorate.nets.joining import concatenated
-from quorate.nets.ops import FactorizedReduce, Operation, PointwiseBlock, Skip, make_operation
+from quorate.nets.ops import FactorizedReduce, PointwiseBlock, RectifyingOperation, Skip, make_operation
 
 __all__ = ["CellBlock", "DropPath", "drop_path_at"]
 
@@ -45,8 +45,9 @@ class DropPath(nn.Module):
 
     ``y_n = b_n x_n / (1 - p)`` with ``b_n`` one with probability ``1 - p``, drawn per sample.
 
-    One instance serves all cells of a learner. The probability lies in a tensor on the device, so that a recorded step
-    (a CUDA graph) sees it change; randomness comes from the framework's generator of that device, as for dropout.
+    Each cell has its own, so that a branch put in evaluation leaves the others as they are. The probability lies in a
+    tensor on the device, so that a recorded step (a CUDA graph) sees it change; randomness comes from the framework's
+    generator of that device, as for dropout.
     """
 
     probability: Tensor
@@ -82,7 +83,6 @@ class CellBlock(nn.Module):
         channels: ``C``, of every node.
         reduction: whether it halves the map.
         after_reduction: whether the cell before it did: then the older input is twice as large, and is halved.
-        drop_path: applied to every edge but stride-1 skips.
     """
 
     def __init__(
@@ -93,7 +93,6 @@ class CellBlock(nn.Module):
         *,
         reduction: bool,
         after_reduction: bool,
-        drop_path: DropPath,
     ) -> None:
         super().__init__()
         older = FactorizedReduce if after_reduction else PointwiseBlock
@@ -104,7 +103,7 @@ class CellBlock(nn.Module):
         for name, source in genotype.reduce if reduction else genotype.normal:
             self.edges.append(make_operation(name, channels, 2 if reduction and source < 2 else 1))
             self.sources.append(source)
-        self.drop_path = drop_path
+        self.drop_path = DropPath()  # of every edge but stride-1 skips
 
     def forward(self, older_NCHW: Tensor, newer_NCHW: Tensor) -> Tensor:
         states = [self.older.rectified(older_NCHW), self.newer.rectified(newer_NCHW)]
@@ -117,8 +116,7 @@ class CellBlock(nn.Module):
     def _edge(self, index: int, states: list[Tensor], rectified: dict[int, Tensor]) -> Tensor:
         """One edge's output; edges that begin with a ReLU and read the same node share it."""
         edge, source = self.edges[index], self.sources[index]
-        assert isinstance(edge, Operation)
-        if not edge.rectifies:
+        if not isinstance(edge, RectifyingOperation):
             y: Tensor = edge(states[source])
         else:
             if source not in rectified:

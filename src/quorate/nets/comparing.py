@@ -3,17 +3,18 @@
 This file does not know how to run anything: :mod:`quorate.nets.tracing` does.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from quorate.nets.tracing import Attr, Call, Recording, Ref, Varying
+from quorate.nets.recording import Attr, Call, Recording, Ref, Varying, like
 
 __all__ = ["batch_dimension", "merged"]
 
 
 def merged(small: Recording, large: Recording, other: Recording, train: Recording, sizes: tuple[int, ...]) -> Recording:
-    """The first recording with what varies marked as :class:`~quorate.nets.tracing.Varying`.
+    """The first recording with what varies marked as :class:`~quorate.nets.recording.Varying`.
 
     Args:
         small: in evaluation, with ``sizes[0]`` samples.
@@ -31,8 +32,10 @@ def merged(small: Recording, large: Recording, other: Recording, train: Recordin
     for a, b, c, t in zip(small.calls, large.calls, other.calls, train.calls, strict=True):
         args = _merge((a.args, b.args, c.args, t.args), sizes, a)
         kwargs = _merge((a.kwargs, b.kwargs, c.kwargs, t.kwargs), sizes, a)
-        calls.append(Call(a.target, args, kwargs, a.out, a.where, a.detached))
-    return Recording(calls, small.exits, small.output, small.output_shape)
+        calls.append(
+            Call(a.target, args, kwargs, a.out, a.where, a.detached, a.writes | t.writes, a.in_place or t.in_place)
+        )
+    return replace(small, calls=calls)
 
 
 def batch_dimension(shape: Tensor, other: Tensor, sizes: tuple[int, ...]) -> tuple[int, int] | None:
@@ -72,7 +75,7 @@ def _merge(runs: tuple[Any, Any, Any, Any], sizes: tuple[int, ...], call: Call) 
     if all(type(run) is type(first) for run in runs):
         if isinstance(first, tuple | list) and len({len(run) for run in runs}) == 1:
             items = [_merge(items, sizes, call) for items in zip(*runs, strict=True)]
-            return items if isinstance(first, list) else tuple(items)
+            return like(first, items)
         if isinstance(first, dict) and all(run.keys() == first.keys() for run in runs):
             a, b, c, t = runs
             return {key: _merge((a[key], b[key], c[key], t[key]), sizes, call) for key in first}

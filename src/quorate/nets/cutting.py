@@ -7,15 +7,16 @@ depend on the input (positions, tokens of the network's own) is computed again r
 This file does not know heads, nor how a recording came about.
 """
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from quorate.nets.comparing import batch_dimension
-from quorate.nets.tracing import Attr, Call, Recording, Ref, Varying, tensor_at
+from quorate.nets.recording import Attr, Recording, Ref, Varying, like, tensor_at, tensors_in
 
 __all__ = ["Segment", "cut"]
 
@@ -61,6 +62,7 @@ def cut(
     for index, (shown, end) in enumerate(cuts):
         later = builder.read_later(end, [ref for ref, _ in cuts[index + 1 :]])
         carried = sorted(later & builder.made_before(end), key=lambda ref: (ref.call, str(ref.path)))
+        builder.check_apart(carried, end)
         segments.append(builder.segment(state, begin, end, [] if index == len(cuts) - 1 else carried, shown))
         state, begin = carried, end
     return segments
@@ -80,20 +82,35 @@ class _Builder:
         self.fed = self._fed_by_inputs()
 
     def _fed_by_inputs(self) -> list[bool]:
-        """Which calls depend on the input."""
+        """Which calls depend on the input; what is written to depends on what was written."""
         fed: list[bool] = []
+        memory = [_memory(call.out) for call in self.calls]
         for call in self.calls:
-            fed.append(any(ref.call < 0 or fed[ref.call] for ref in _refs((call.args, call.kwargs))))
-        for call in self.calls:  # written in place: what was written to depends on what was written
-            if _writes(call):
-                target = next(_refs(call.args), None)
-                if (
-                    target is not None
-                    and target.call >= 0
-                    and any(_is_fed(r, fed) for r in _refs((call.args, call.kwargs)))
-                ):
-                    fed[target.call] = True
+            fed.append(any(_is_fed(ref, fed) for ref in _refs((call.args, call.kwargs))))
+            if call.writes and fed[-1]:
+                written = self.memory_of(call.writes)
+                fed[:-1] = [known or bool(held & written) for known, held in zip(fed[:-1], memory, strict=False)]
         return fed
+
+    def memory_of(self, refs: Iterable[Ref]) -> set[int]:
+        return {address for ref in refs for address in _memory(tensor_at(self.recording, ref))}
+
+    def written(self, begin: int, end: int | None = None) -> set[int]:
+        """The memory that calls write to in place."""
+        return self.memory_of(ref for call in self.calls[begin:end] for ref in call.writes)
+
+    def check_apart(self, carried: Sequence[Ref], end: int) -> None:
+        """Two tensors that share memory are two tensors after a cut: nothing may write to either."""
+        written = self.written(end)
+        for one, two in itertools.combinations(carried, 2):
+            if self.memory_of([one]) & self.memory_of([two]) & written:
+                raise ValueError(
+                    f"the network cannot be cut here: {self.name(one)} and {self.name(two)} cross it sharing memory, "
+                    "and a later step writes into it in place; name another exit, or write x = x + 1 for x += 1"
+                )
+
+    def name(self, ref: Ref) -> str:
+        return f"input {-1 - ref.call}" if ref.call < 0 else f"what {self.calls[ref.call].name} gives"
 
     def made_before(self, end: int) -> set[Ref]:
         """Every tensor that calls before ``end`` gave and that depends on the input."""
@@ -107,14 +124,18 @@ class _Builder:
     def segment(self, state: list[Ref], begin: int, end: int, carried: list[Ref], shown: Ref) -> Segment:
         graph, root = torch.fx.Graph(), dict[str, Any]()
         emit = _Emitter(self, graph, root)
+        written = self.written(begin, end)
         for i, ref in enumerate(state):
             placeholder = graph.placeholder(f"state_{i}")
             emit.batch_from = emit.batch_from or placeholder
-            emit.nodes[ref] = emit.unpacked(placeholder, ref)
+            own = graph.call_method("clone", (placeholder,)) if self.memory_of([ref]) & written else placeholder
+            emit.nodes[ref] = emit.unpacked(own, ref)  # a branch writes into a copy: the state is not its own
         for index in self._needed(begin, end, [*carried, shown]):
             emit.call(index)
         graph.output(tuple(emit.packed(emit.ref(ref), ref) for ref in (*carried, shown)))
-        graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output") or _impure(node))
+        graph.eliminate_dead_code(
+            is_impure_node=lambda node: node.op in ("placeholder", "output") or node in emit.writing
+        )
         graph.lint()
         return Segment(root, graph, "Segment")
 
@@ -156,6 +177,7 @@ class _Emitter:
         self.nodes: dict[Ref, torch.fx.Node] = {}
         self.batch_from: torch.fx.Node | None = None
         self.batch: torch.fx.Node | None = None
+        self.writing: set[torch.fx.Node] = set()
 
     def call(self, index: int) -> None:
         call = self.builder.calls[index]
@@ -167,6 +189,8 @@ class _Emitter:
             node = self.graph.call_module(call.target, args, kwargs)
         else:
             node = self._function(call.target, args, kwargs)
+        if call.in_place:
+            self.writing.add(node)
         if call.detached and isinstance(call.out, Tensor) and call.out.is_floating_point():
             node = self.graph.call_method("detach", (node,))
         self.nodes[Ref(index)] = node
@@ -200,7 +224,9 @@ class _Emitter:
             return self._varying(value)
         if isinstance(value, tuple | list):
             items = [self.value(item) for item in value]
-            return items if isinstance(value, list) else tuple(items)
+            if hasattr(value, "_fields"):
+                return self.graph.call_function(type(value), tuple(items))
+            return like(value, items)
         if isinstance(value, dict):
             return {key: self.value(item) for key, item in value.items()}
         if isinstance(value, slice):
@@ -266,20 +292,6 @@ def _is_fed(ref: Ref, fed: Sequence[bool]) -> bool:
     return ref.call < 0 or fed[ref.call]
 
 
-def _writes(call: Call) -> bool:
-    name = "" if isinstance(call.target, str) else getattr(call.target, "__name__", "")
-    return (
-        name == "__setitem__"
-        or (name.endswith("_") and not name.endswith("__"))
-        or (name.startswith("__i") and name not in ("__int__", "__index__", "__invert__"))
-    )
-
-
-def _impure(node: torch.fx.Node) -> bool:
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    in_place = name.endswith("_") and not name.endswith("__")
-    return node.op in ("call_function", "call_method") and (
-        in_place
-        or name in ("setitem",)
-        or (name.startswith("__i") and name not in ("__int__", "__index__", "__invert__"))
-    )
+def _memory(value: Any) -> set[int]:
+    """Which memory tensors lie in: views share it."""
+    return {tensor.untyped_storage()._cdata for _, tensor in tensors_in(value)}

@@ -16,7 +16,7 @@ from torch.nn import functional as F  # noqa: N812
 from quorate.nets.cells import CellBlock, DropPath
 from quorate.nets.genotype import NODES, Genotype
 from quorate.nets.heads import MapHead
-from quorate.nets.learner import Learner
+from quorate.nets.learner import Learner, check_count
 from quorate.nets.stems import CifarStem, ImagenetStem
 
 __all__ = ["DartsBranch", "DartsLearner", "exit_cells", "reduction_cells"]
@@ -30,8 +30,7 @@ def reduction_cells(cells: int) -> tuple[int, ...]:
         >>> reduction_cells(20), reduction_cells(8)
         ((6, 13), (2, 5))
     """
-    if cells < 1:
-        raise ValueError(f"a network must have at least one cell, got {cells}")
+    check_count("cells", cells)
     return tuple(sorted({cells // 3, 2 * cells // 3}))
 
 
@@ -58,6 +57,8 @@ def exit_cells(
         if exits not in ("after_reductions", "end"):
             raise ValueError(f"exits must be 'after_reductions', 'end' or a list of cells, got {exits!r}")
         return tuple(sorted({*(reductions if exits == "after_reductions" else ()), cells - 1}))
+    if not hasattr(exits, "__iter__"):
+        raise TypeError(f"exits must be 'after_reductions', 'end' or a list of cells, got {exits!r}")
     named = list(exits)
     if not named or any(isinstance(c, bool) or not isinstance(c, int) or not 0 <= c < cells for c in named):
         raise ValueError(f"exits must be cells from 0 to {cells - 1}, got {named}")
@@ -131,16 +132,14 @@ class DartsLearner(Learner):
     ) -> None:
         if not isinstance(genotype, Genotype):
             raise TypeError(f"genotype must be a Genotype, got {type(genotype).__name__}; see Genotype.from_text")
-        if not isinstance(channels, int) or channels < 1:
-            raise ValueError(f"channels must be at least 1, a whole number, got {channels}")
-        if not isinstance(image_channels, int) or image_channels < 1:
-            raise ValueError(f"image_channels must be at least 1, a whole number, got {image_channels}")
+        check_count("channels", channels)
+        check_count("image_channels", image_channels)
+        check_count("classes", classes, 2)
         if stem not in ("cifar", "imagenet"):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)
-        drop = DropPath()
         first = (CifarStem if stem == "cifar" else ImagenetStem)(channels, len(reduction_cells(cells)), image_channels)
-        blocks, widths = _cells(genotype, channels, cells, first.gives, stem == "imagenet", drop)
+        blocks, widths = _cells(genotype, channels, cells, first.gives, stem == "imagenet")
         branches = []
         for begin, end in zip((0, *(a + 1 for a in at)), at, strict=False):
             head = MapHead(widths[end], classes)
@@ -149,7 +148,6 @@ class DartsLearner(Learner):
         super().__init__(branches, classes)
         self.genotype, self.channels, self.cells, self.stem, self.exits = genotype, channels, cells, stem, at
         self.image_channels = image_channels
-        self.drop_path = drop
         self.set_drop_path(drop_path)
 
     def set_drop_path(self, probability: float) -> None:
@@ -160,11 +158,13 @@ class DartsLearner(Learner):
             >>> learner = DartsLearner(DARTS_V2, channels=4, cells=4)
             >>> learner.set_drop_path(drop_path_at(300, 600, 0.2))
         """
-        self.drop_path.set(probability)
+        for module in self.modules():
+            if isinstance(module, DropPath):
+                module.set(probability)
 
 
 def _cells(
-    genotype: Genotype, channels: int, cells: int, gives: tuple[int, int], halved: bool, drop: DropPath
+    genotype: Genotype, channels: int, cells: int, gives: tuple[int, int], halved: bool
 ) -> tuple[list[CellBlock], list[int]]:
     """The cells, and how many channels each gives. ``halved``: the stem's second map is half as wide as its first."""
     blocks: list[CellBlock] = []
@@ -173,9 +173,7 @@ def _cells(
     for index in range(cells):
         reduction = index in reductions
         channels *= 2 if reduction else 1
-        blocks.append(
-            CellBlock(genotype, before, channels, reduction=reduction, after_reduction=halved, drop_path=drop)
-        )
+        blocks.append(CellBlock(genotype, before, channels, reduction=reduction, after_reduction=halved))
         before, halved = (before[1], NODES * channels), reduction
         widths.append(NODES * channels)
     return blocks, widths

@@ -25,7 +25,9 @@ __all__ = ["DepthwiseConv", "depthwise"]
 class DepthwiseConv(nn.Module):
     """A depthwise convolution without bias whose gradients take the form chosen for device and precision.
 
-    In evaluation it is the framework's convolution, whatever the form.
+    Where nothing is differentiated it is the framework's convolution, whatever the form; a backward pass takes the
+    chosen one in evaluation too, because some of the framework's gradients are wrong (see
+    :func:`quorate.nets.forms.depthwise_form`).
     """
 
     def __init__(self, channels: int, kernel: int, stride: int, dilation: int = 1) -> None:
@@ -35,7 +37,7 @@ class DepthwiseConv(nn.Module):
         nn.init.kaiming_uniform_(self.weight, a=5**0.5)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        if not self.training:
+        if not (torch.is_grad_enabled() and (x_NCHW.requires_grad or self.weight.requires_grad)):
             return depthwise(x_NCHW, self.weight, self.stride, self.dilation, PLAIN)
         x_NCHW, weight = _autocast(x_NCHW, self.weight)
         form = depthwise_form(self.kernel, self.stride, self.dilation, x_NCHW.device, x_NCHW.dtype)

@@ -43,13 +43,13 @@ def draw_genotype(genotype: Genotype, path: str | os.PathLike[str], title: str =
     Args:
         genotype: what to draw.
         path: where to; its suffix chooses SVG, PNG or PDF.
-        title: a line above the cells.
+        title: a line above the cells, taken as it is.
 
     Returns:
         The path that was written.
 
     Raises:
-        ValueError: if the suffix is another one, or the folder does not exist.
+        ValueError: if the suffix is another one, the folder does not exist, or the path is one.
 
     Example:
         >>> import tempfile
@@ -67,9 +67,11 @@ def draw_genotype(genotype: Genotype, path: str | os.PathLike[str], title: str =
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("svg", "png", "pdf"):
         raise ValueError(f"a drawing must be written as .svg, .png or .pdf, got {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"a drawing must be written to a file, but {str(path)!r} is a folder; name a file in it")
     figure = Figure(figsize=(12.6, 8.2), layout="constrained")
     if title:
-        figure.suptitle(title, fontsize=15, fontweight="bold")
+        figure.suptitle(title.replace("$", r"\$"), fontsize=15, fontweight="bold")
     for axes, name in zip(figure.subplots(2, 1), ("normal", "reduce"), strict=True):
         _draw_cell(axes, getattr(genotype, name), "normal cell" if name == "normal" else "reduction cell")
     buffer = io.BytesIO()

@@ -13,7 +13,7 @@ import ast
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -131,15 +131,21 @@ class Genotype:
         """
         try:
             record = json.loads(text)
-        except json.JSONDecodeError as error:
+        except TypeError:
+            raise TypeError(f"the JSON of a genotype must be text, got {type(text).__name__}") from None
+        except (ValueError, RecursionError) as error:
             raise QuorateError(f"a genotype must be JSON, got text that is not: {error}") from None
         if not isinstance(record, dict) or not {"schema", "normal", "reduce"} <= record.keys():
             raise QuorateError("the JSON of a genotype must be an object with 'schema', 'normal' and 'reduce'")
-        if record["schema"] != SCHEMA:
-            raise QuorateError(
-                f"the genotype's schema must be {SCHEMA}, got {record['schema']!r}; "
+        schema = record["schema"]
+        if type(schema) is not int or schema != SCHEMA:
+            later = type(schema) is int and schema > SCHEMA
+            hint = (
                 "read it with the version of quorate that wrote it, or a later one"
+                if later
+                else "no version wrote that"
             )
+            raise QuorateError(f"the genotype's schema must be {SCHEMA}, got {schema!r}; {hint}")
         return cls(record["normal"], record["reduce"])
 
     @classmethod
@@ -147,7 +153,7 @@ class Genotype:
         """Read the classic notation ``Genotype(normal=[('sep_conv_3x3', 0), ...], normal_concat=..., reduce=...)``.
 
         The text is parsed, never evaluated. ``normal_concat`` and ``reduce_concat`` may be left out; where they are
-        given they must name the four nodes, as a list or a range.
+        given they must name the four nodes in order, as a list or a range: another order would permute channels.
 
         Raises:
             ValueError: if the text is not that notation, or not an architecture.
@@ -160,8 +166,8 @@ class Genotype:
         fields = _fields_of_call(text)
         for name in ("normal_concat", "reduce_concat"):
             given = fields.pop(name, list(range(2, 2 + NODES)))
-            if not isinstance(given, list | tuple) or sorted(map(str, given)) != ["2", "3", "4", "5"]:
-                raise ValueError(f"{name} must name the four nodes 2, 3, 4, 5, got {given!r}")
+            if not isinstance(given, list | tuple) or list(given) != list(range(2, 2 + NODES)):
+                raise ValueError(f"{name} must name the four nodes 2, 3, 4, 5 in that order, got {given!r}")
         if fields.keys() != {"normal", "reduce"}:
             raise ValueError(f"a genotype must have the fields normal and reduce, got {sorted(fields) or 'none'}")
         return cls(fields["normal"], fields["reduce"])
@@ -230,18 +236,28 @@ def _checked_edge(name: str, position: int, edge: Any) -> Edge:
 
 def _fields_of_call(text: str) -> dict[str, Any]:
     """The keyword arguments of the one call in ``text``, as literals."""
+    if not isinstance(text, str):
+        raise TypeError(f"the notation of a genotype must be text, got {type(text).__name__}")
     try:
         tree = ast.parse(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"a genotype must read Genotype(normal=[...], reduce=[...]), got text that {error}") from None
     body = tree.body[0] if len(tree.body) == 1 else None
     call = body.value if isinstance(body, ast.Expr | ast.Assign) else None
-    if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
+    if not _is_genotype(call) or call.args or any(keyword.arg is None for keyword in call.keywords):
         raise ValueError(f"a genotype must read Genotype(normal=[...], reduce=[...]), got {text.strip()[:60]!r}")
     fields: dict[str, Any] = {}
     for keyword in call.keywords:
         fields[str(keyword.arg)] = _literal(str(keyword.arg), keyword.value)
     return fields
+
+
+def _is_genotype(node: ast.AST | None) -> TypeGuard[ast.Call]:
+    """A call of ``Genotype``, or of ``genotypes.Genotype`` for short imports."""
+    if not isinstance(node, ast.Call):
+        return False
+    callee = node.func
+    return "Genotype" in (getattr(callee, "id", ""), getattr(callee, "attr", ""))
 
 
 def _literal(name: str, node: ast.expr) -> Any:
@@ -254,5 +270,8 @@ def _literal(name: str, node: ast.expr) -> Any:
             return list(values[0])
     try:
         return ast.literal_eval(node)
-    except (ValueError, TypeError, RecursionError):
-        raise ValueError(f"{name} must be written with literals, got {ast.unparse(node)[:60]!r}") from None
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        raise ValueError(
+            f"{name} must be written with literals, a list of pairs ('sep_conv_3x3', 0), got {type(node).__name__} "
+            f"at column {node.col_offset}"
+        ) from None

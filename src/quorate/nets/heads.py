@@ -11,6 +11,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from quorate.nets.learner import check_count
+
 __all__ = ["MapHead", "SequenceHead", "VectorHead", "make_head"]
 
 
@@ -69,8 +71,7 @@ def make_head(shape: Sequence[int], classes: int, token: Literal["mean", "first"
         >>> make_head((2, 16, 8, 8), classes=10)(torch.zeros(2, 16, 8, 8)).shape
         torch.Size([2, 10])
     """
-    if classes < 2:
-        raise ValueError(f"there must be at least 2 classes, got {classes}")
+    check_count("classes", classes, 2)
     if token not in ("mean", "first"):
         raise ValueError(f"token must be 'mean' or 'first', got {token!r}")
     match tuple(shape):

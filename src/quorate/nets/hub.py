@@ -4,6 +4,7 @@ This file does not know which model is wanted, nor how it is cut.
 """
 
 import importlib
+import sys
 from types import ModuleType
 
 import torch
@@ -20,7 +21,8 @@ def import_vision(package: str) -> ModuleType:
     """Import ``torchvision``, ``timm`` or ``transformers``, whichever build of torchvision is installed.
 
     A torchvision built for another torch cannot load its compiled operators, and then fails to import at the first one
-    it describes. Declaring the two it describes first is enough; classification needs neither.
+    it describes. Only then the two it describes are declared, and it is imported again; classification needs neither.
+    One that matches is imported as it is.
 
     Args:
         package: what to import, a submodule too (``torchvision.models``).
@@ -33,7 +35,15 @@ def import_vision(package: str) -> ModuleType:
         >>> import_vision("math").sqrt(4.0)
         2.0
     """
-    if not hasattr(torch.ops.torchvision, "nms"):
+    try:
+        importlib.import_module("torchvision")
+    except ModuleNotFoundError:
+        pass  # the package may do without
+    except RuntimeError as error:
+        if "does not exist" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
         _declare()
     return importlib.import_module(package)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from torch import Tensor, nn
 
-__all__ = ["Inputs", "Learner", "align"]
+__all__ = ["Inputs", "Learner", "align", "check_count"]
 
 Inputs: TypeAlias = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """What a learner reads: a tensor, several, or several by name."""
@@ -61,8 +61,7 @@ class Learner(nn.Module):
         super().__init__()
         if not branches:
             raise ValueError("a learner must have at least one branch, got none")
-        if classes < 2:
-            raise ValueError(f"there must be at least 2 classes, got {classes}")
+        check_count("classes", classes, 2)
         self.branches = nn.ModuleList(branches)
         self.classes = classes
         self.chained = chained
@@ -99,6 +98,22 @@ class Learner(nn.Module):
             *state, vote = branch(*state)
             logits.append(vote)
         return tuple(logits)
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """Check a number of things.
+
+    Raises:
+        ValueError: if it is not a whole number, or too small.
+
+    Example:
+        >>> from quorate.nets.learner import check_count
+        >>> check_count("classes", 1, least=2)
+        Traceback (most recent call last):
+        ValueError: classes must be at least 2, a whole number, got 1
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be at least {least}, a whole number, got {value!r}")
 
 
 def align(learners: Sequence[Learner]) -> list[tuple[nn.Module | None, ...]]:

@@ -81,16 +81,49 @@ def _count(branch: nn.Module, state: Sequence[Tensor]) -> tuple[int, tuple[Tenso
     modes = {module: module.training for module in branch.modules()}
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    counter = FlopCounterMode(display=False)
+    counter = FlopCounterMode(display=False, custom_mapping=_MORE)
     try:
         branch.eval()
         with counter, _NoNumbers():  # type: ignore[no-untyped-call]
             out = functional_call(branch, tensors, tuple(state), tie_weights=False)
+    except (RuntimeError, IndexError, TypeError) as error:
+        shapes = [tuple(tensor.shape) for tensor in state]
+        raise ValueError(
+            f"the learner cannot read such an input: a branch that is given tensors of shape {shapes}, batch first, "
+            f"fails: {error}"
+        ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         for module, mode in modes.items():
             module.training = mode
     return counter.get_total_flops() // 2, out
+
+
+def _vector_product(matrix: Sequence[int], vector: Sequence[int], *_: Any, **__: Any) -> int:
+    return 2 * matrix[0] * matrix[1]
+
+
+def _vector_sum_product(_: Any, matrix: Sequence[int], vector: Sequence[int], *__: Any, **___: Any) -> int:
+    return 2 * matrix[0] * matrix[1]
+
+
+def _dot(one: Sequence[int], two: Sequence[int], *_: Any, **__: Any) -> int:
+    return 2 * one[0]
+
+
+def _trilinear(x: Sequence[int], w: Sequence[int], y: Sequence[int], *_: Any, **__: Any) -> int:
+    """``z[b, o] = sum_i x[b, i] sum_j w[o, i, j] y[b, j]``: the inner sums, and the outer one."""
+    outputs, i, j = w
+    return 2 * x[0] * outputs * i * (j + 1)
+
+
+_MORE = {
+    torch.ops.aten.mv: _vector_product,
+    torch.ops.aten.addmv: _vector_sum_product,
+    torch.ops.aten.dot: _dot,
+    torch.ops.aten._trilinear: _trilinear,
+}
+"""Products that the framework's counter leaves out."""
 
 
 class _NoNumbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -119,6 +152,6 @@ def _without_numbers(sample: Sequence[int] | Inputs) -> Inputs:
         raise TypeError(f"an input must be a shape such as (3, 32, 32), or tensors, got {sample!r}")
     if all(isinstance(x, Tensor) for x in sample):
         return tuple(one(x) for x in sample if isinstance(x, Tensor))
-    if not all(isinstance(side, int) and side > 0 for side in sample):
+    if not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sample):
         raise ValueError(f"the shape of an input must be positive integers without the batch, got {sample!r}")
     return torch.empty((1, *(int(side) for side in sample if isinstance(side, int))), device="meta")

@@ -9,6 +9,8 @@ pools followed by batch norm). The depthwise convolutions take the form that :mo
 This file does not know cells, genotypes or weights of tables.
 """
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name everybody knows
@@ -17,32 +19,36 @@ from quorate.nets.depthwise import DepthwiseConv
 from quorate.nets.genotype import PRIMITIVES
 from quorate.nets.joining import concatenated
 
-__all__ = ["FactorizedReduce", "Operation", "PointwiseBlock", "make_operation"]
+__all__ = ["FactorizedReduce", "Operation", "PointwiseBlock", "RectifyingOperation", "make_operation"]
 
 
 class Operation(nn.Module):
     """One operation on one edge.
 
     Attributes:
-        rectifies: whether it begins with a ReLU; then :meth:`rectified` is the rest, for callers that share the ReLU.
+        rectifies: whether it begins with a ReLU.
         free: whether it has no parameters and costs no multiplication.
     """
 
     rectifies = False
     free = False
 
+
+class RectifyingOperation(Operation, ABC):
+    """An operation that begins with a ReLU, which callers may share: then :meth:`rectified` is the rest."""
+
+    rectifies = True
+
+    @abstractmethod
     def rectified(self, x_NCHW: Tensor) -> Tensor:
         """What follows the ReLU."""
-        raise NotImplementedError
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         return self.rectified(F.relu(x_NCHW))
 
 
-class PointwiseBlock(Operation):
+class PointwiseBlock(RectifyingOperation):
     """ReLU, 1 x 1 convolution, batch norm: how a cell takes its inputs."""
-
-    rectifies = True
 
     def __init__(self, channels_in: int, channels: int, *, affine: bool = True) -> None:
         super().__init__()
@@ -54,7 +60,7 @@ class PointwiseBlock(Operation):
         return y
 
 
-class FactorizedReduce(Operation):
+class FactorizedReduce(RectifyingOperation):
     """ReLU, two 1 x 1 convolutions of stride 2, the second on the map shifted by a pixel, concatenated, batch norm.
 
     The second is a convolution of stride 1 of the pixels it reads, those with odd coordinates: a quarter to copy.
@@ -62,8 +68,6 @@ class FactorizedReduce(Operation):
     Raises:
         ValueError: if the number of channels is odd: each convolution gives half of them.
     """
-
-    rectifies = True
 
     def __init__(self, channels_in: int, channels: int, *, affine: bool = True) -> None:
         super().__init__()
@@ -82,10 +86,8 @@ class FactorizedReduce(Operation):
         return y
 
 
-class SeparableConv(Operation):
+class SeparableConv(RectifyingOperation):
     """Twice (ReLU, depthwise k x k, pointwise, batch norm); the stride is on the first depthwise."""
-
-    rectifies = True
 
     def __init__(self, channels: int, kernel: int, stride: int, *, affine: bool = True) -> None:
         super().__init__()
@@ -102,10 +104,8 @@ class SeparableConv(Operation):
         return y
 
 
-class DilatedConv(Operation):
+class DilatedConv(RectifyingOperation):
     """ReLU, depthwise k x k with dilation 2, pointwise, batch norm."""
-
-    rectifies = True
 
     def __init__(self, channels: int, kernel: int, stride: int, *, affine: bool = True) -> None:
         super().__init__()

@@ -7,6 +7,8 @@ A stem also says which sides work: every reduction cell halves the map, and a fa
 This file does not know cells, nor how many of them follow.
 """
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -15,7 +17,7 @@ from quorate.nets.forms import memory_format
 __all__ = ["CifarStem", "ImagenetStem"]
 
 
-class Stem(nn.Module):
+class Stem(nn.Module, ABC):
     """What both stems share: checking images, and laying them out in memory as the device likes it.
 
     Args:
@@ -29,9 +31,9 @@ class Stem(nn.Module):
         super().__init__()
         self.reductions, self.gives, self.reads = reductions, gives, reads
 
+    @abstractmethod
     def works(self, side: int) -> bool:
         """Whether images of this side can be halved as often as the network does."""
-        raise NotImplementedError
 
     def checked(self, x: Tensor) -> Tensor:
         """The images, checked.

@@ -10,8 +10,8 @@ This file does not know what is done with a recording (:mod:`quorate.nets.cuttin
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from dataclasses import is_dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,112 +23,25 @@ from torch._subclasses.fake_tensor import (
 from torch.overrides import TorchFunctionMode
 
 from quorate.nets.learner import Inputs
+from quorate.nets.recording import Attr, Call, Recording, Ref, first_tensor, like, tensors_in
+from quorate.nets.restoring import held_tensors, kept_as_it_was, kept_modes
 
-__all__ = ["Attr", "Call", "Recording", "Ref", "Varying", "first_tensor", "record", "tensor_at"]
+__all__ = ["BATCHES", "is_layer", "record"]
 
-BATCHES = (7, 11, 13)
-"""Batch sizes of the runs: primes that rarely are a width; two give ``a n + b``, the third checks it."""
-
-
-class Ref(NamedTuple):
-    """A tensor that an earlier call gave: which call, and where in its output. Call -1 - i is input i."""
-
-    call: int
-    path: tuple[Any, ...] = ()
+BATCHES = (7, 11, 1)
+"""Batch sizes of the runs: primes that rarely are a width give ``a n + b``; the third, one sample, checks it."""
 
 
-class Attr(NamedTuple):
-    """A parameter or buffer of the network, by name, or a tensor it made elsewhere."""
-
-    name: str
-    value: Tensor
-
-
-class Varying(NamedTuple):
-    """A constant of a call that differs between runs: ``a n + b`` with the batch, or by mode."""
-
-    a: int = 0
-    b: int = 0
-    train: Any = None
-    eval: Any = None
-    by_mode: bool = False
-
-
-@dataclass
-class Call:
-    """One recorded call: a module's name or a function, its arguments, and what it gave.
-
-    Attributes:
-        target: a name for modules, otherwise the function.
-        args: arguments with tensors as :class:`Ref` or :class:`Attr`.
-        kwargs: likewise.
-        out: the output, kept alive so that no other tensor takes its identity.
-        where: the module whose ``forward`` made the call.
-        detached: whether it ran without gradients.
-    """
-
-    target: str | Callable[..., Any]
-    args: Any
-    kwargs: Any
-    out: Any
-    where: str
-    detached: bool
-
-    @property
-    def name(self) -> str:
-        """What to call it in a message."""
-        if isinstance(self.target, str):
-            return f"module {self.target!r}"
-        return f"{getattr(self.target, '__name__', self.target)}() in {self.where}"
-
-
-@dataclass
-class Recording:
-    """The calls of one run, the exits and the output.
-
-    Attributes:
-        calls: in the order they were made.
-        exits: per exit its first tensor and how many calls had been made when it was there.
-        output: the network's first output tensor: logits, if it names any.
-    """
-
-    calls: list[Call]
-    exits: dict[str, tuple[Ref, int]]
-    output: Ref
-    output_shape: torch.Size
-
-
-def first_tensor(value: Any) -> Any:
-    """The tensor a caller would call the result: ``logits``, else ``pooler_output``, else the first one; or None.
+def is_layer(module: nn.Module) -> bool:
+    """Whether a module is a layer with a weight matrix, rather than made of other modules.
 
     Example:
-        >>> import torch
-        >>> from quorate.nets.tracing import first_tensor
-        >>> first_tensor({"loss": None, "logits": torch.zeros(2)}).shape
-        torch.Size([2])
+        >>> from torch import nn
+        >>> from quorate.nets.tracing import is_layer
+        >>> is_layer(nn.Linear(2, 2)), is_layer(nn.LayerNorm(2)), is_layer(nn.Sequential(nn.Linear(2, 2)))
+        (True, False, False)
     """
-    if isinstance(value, Mapping):
-        for key in ("logits", "pooler_output"):
-            if isinstance(value.get(key), Tensor):
-                return value[key]
-    return next((tensor for _, tensor in _tensors(value)), None)
-
-
-def tensor_at(recording: Recording, ref: Ref) -> Tensor:
-    """The tensor without numbers that a reference to a call means.
-
-    Example:
-        >>> import torch
-        >>> from quorate.nets.tracing import Call, Recording, Ref, tensor_at
-        >>> call = Call("layer", (), {}, (torch.zeros(2), torch.zeros(3)), "", False)
-        >>> tensor_at(Recording([call], {}, Ref(0, (0,)), torch.Size([2])), Ref(0, (1,))).shape
-        torch.Size([3])
-    """
-    value = recording.calls[ref.call].out
-    for key in ref.path:
-        value = getattr(value, key[1:]) if isinstance(key, str) and key.startswith(".") else value[key]
-    assert isinstance(value, Tensor)
-    return value
+    return not module._modules and any(parameter.dim() > 1 for parameter in module.parameters())
 
 
 def record(model: nn.Module, exits: list[str], inputs: Inputs, *, batch: int, training: bool) -> Recording:
@@ -145,29 +58,42 @@ def record(model: nn.Module, exits: list[str], inputs: Inputs, *, batch: int, tr
         ValueError: if an exit is not called once, or control flow depends on data.
     """
     recorder = _Recorder(model, exits)
-    modes = {module: module.training for module in model.modules()}
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     fast = torch.backends.mha.get_fastpath_enabled()
     try:
-        model.train(training)
         torch.backends.mha.set_fastpath_enabled(False)
-        with fake:
+        with kept_modes(model.modules()), kept_as_it_was(model), fake:
+            model.train(training)
             args, kwargs = _arguments(inputs, batch)
             for i, tensor in enumerate((*args, *kwargs.values())):
                 recorder.known[id(tensor)] = Ref(-1 - i)
-                recorder.alive.append(tensor)
-            with recorder.spared_buffers(fake), recorder.hooks(), recorder:
+                recorder.inputs.append(tensor)
+            recorder.spare_buffers(fake)
+            before = held_tensors(recorder.modules_around())
+            with recorder.hooks(), recorder:
                 output = _run(model, args, kwargs)
+            _check_kept(before, held_tensors(recorder.modules_around()))
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for module, mode in modes.items():
-            module.training = mode
     return recorder.recording(output)
+
+
+def _check_kept(before: Mapping[tuple[str, str], Tensor], after: Mapping[tuple[str, str], Tensor]) -> None:
+    for (where, name), tensor in before.items():
+        if after.get((where, name)) is not tensor:
+            raise ValueError(
+                f"the network cannot be cut: its forward pass puts another tensor in place of {name!r} of "
+                f"{f'submodule {where!r}' if where else 'the network'}; write into it instead, with copy_()"
+            )
 
 
 def _run(model: nn.Module, args: Sequence[Tensor], kwargs: Mapping[str, Tensor]) -> Any:
     try:
         return model(*args, **kwargs)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise ValueError(
+            f"the network cannot be cut: {error} depends on the data, not only on its shape; {_STAGES}"
+        ) from error
     except (RuntimeError, TypeError) as error:
         shapes = [tuple(t.shape) for t in (*args, *kwargs.values())]
         raise ValueError(f"the network cannot read tensors like the sample, here of shape {shapes}: {error}") from error
@@ -184,7 +110,7 @@ def _arguments(inputs: Inputs, batch: int) -> tuple[list[Tensor], dict[str, Tens
     return [resized(x) for x in inputs], {}
 
 
-_IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__idiv__", "__itruediv__", "__iand__", "__ior__")
+_STAGES = "keep such steps inside one stage, and pass the stages yourself: attach_exits([stage, ...], ...)"
 
 
 class _Recorder(TorchFunctionMode):
@@ -195,39 +121,42 @@ class _Recorder(TorchFunctionMode):
         self.attributes = {id(t): (name, t) for name, t in (*model.named_parameters(), *model.named_buffers())}
         self.known: dict[int, Ref] = {}
         self.alive: list[Any] = []
+        self.inputs: list[Tensor] = []
+        self.layers: list[tuple[str, Any]] = []
         self.calls: list[Call] = []
         self.exits: dict[str, tuple[Ref, int]] = {}
         self.stack: list[str] = []
+        self.versions: list[list[tuple[Tensor, int]]] = []
         self.inside = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        versions = [] if self.inside else _versions((args, kwargs))
         try:
             out = func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             name = getattr(func, "__name__", str(func))
             raise ValueError(
                 f"the network cannot be cut: {name}() in {self._where()} depends on the data, not only on its shape; "
-                "keep such steps inside one stage, and pass the stages yourself: attach_exits([stage, ...], ...)"
+                + _STAGES
             ) from error
-        changes = getattr(func, "__name__", "") in _IN_PLACE
-        if not self.inside and (changes or next(_tensors(out), None) is not None):
-            self._add(func, args, kwargs, out)
+        if not self.inside:
+            changed = _changed(versions)
+            if changed or next(tensors_in(out), None) is not None:
+                self._add(func, args, kwargs, out, changed)
         return out
 
-    @contextmanager
-    def spared_buffers(self, fake: FakeTensorMode) -> Iterator[None]:
-        """Buffers without numbers in place of the network's: a run in training writes to them."""
+    def modules_around(self) -> list[tuple[str, nn.Module]]:
+        """The modules whose forward pass is recorded."""
+        return [(name, module) for name, module in self.model.named_modules() if name in self.around]
+
+    def spare_buffers(self, fake: FakeTensorMode) -> None:
+        """Put buffers without numbers in place of the network's: a run in training writes to them."""
         held = [(m, name, b) for m in self.model.modules() for name, b in m._buffers.items() if b is not None]
         copies = {id(buffer): fake.from_tensor(buffer) for _, _, buffer in held}
-        try:
-            for module, name, buffer in held:
-                module._buffers[name] = copies[id(buffer)]
-                self.attributes[id(copies[id(buffer)])] = self.attributes[id(buffer)]
-            yield
-        finally:
-            for module, name, buffer in held:
-                module._buffers[name] = buffer
+        for module, name, buffer in held:
+            module._buffers[name] = copies[id(buffer)]
+            self.attributes[id(copies[id(buffer)])] = self.attributes[id(buffer)]
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -235,7 +164,7 @@ class _Recorder(TorchFunctionMode):
         for name, module in self.model.named_modules():
             opaque = name not in self.around
             handles += [
-                module.register_forward_pre_hook(self._before(name, opaque)),
+                module.register_forward_pre_hook(self._before(name, opaque), with_kwargs=True),
                 module.register_forward_hook(self._after(name, opaque), with_kwargs=True),
             ]
         try:
@@ -254,11 +183,26 @@ class _Recorder(TorchFunctionMode):
         tensor = first_tensor(output)
         if tensor is None:
             raise ValueError("the network must give a tensor, or a structure with one")
-        return Recording(self.calls, self.exits, self._ref(tensor), tensor.shape)
+        return Recording(
+            self.calls,
+            self.exits,
+            self._ref(tensor),
+            tensor.shape,
+            self.inputs,
+            self._own_linear(tensor),
+            self.layers[-1][0] if self.layers else "",
+        )
+
+    def _own_linear(self, output: Tensor) -> str:
+        names = [name for name, out in self.layers if out is output]
+        once = len(names) == 1 and sum(name == names[0] for name, _ in self.layers) == 1
+        return names[0] if once and isinstance(self.model.get_submodule(names[0]), nn.Linear) else ""
 
     def _before(self, name: str, opaque: bool) -> Callable[..., None]:
-        def hook(module: nn.Module, args: Any) -> None:
+        def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
             self.stack.append(name)
+            if opaque and not self.inside:
+                self.versions.append(_versions((args, kwargs)))
             self.inside += opaque
 
         return hook
@@ -267,8 +211,10 @@ class _Recorder(TorchFunctionMode):
         def hook(module: nn.Module, args: Any, kwargs: Any, out: Any) -> None:
             self.stack.pop()
             self.inside -= opaque
+            if is_layer(module):
+                self.layers.append((name, out))
             if opaque and not self.inside:
-                self._add(name, args, kwargs, out)
+                self._add(name, args, kwargs, out, _changed(self.versions.pop()))
             if name in self.wanted:
                 self._exit(name, out)
 
@@ -282,22 +228,30 @@ class _Recorder(TorchFunctionMode):
             raise ValueError(f"the network cannot be cut at {name!r}: that submodule gives no tensor")
         self.exits[name] = self._ref(tensor), len(self.calls)
 
-    def _add(self, target: Any, args: Any, kwargs: Any, out: Any) -> None:
+    def _add(self, target: Any, args: Any, kwargs: Any, out: Any, changed: Sequence[Tensor]) -> None:
         args, kwargs = self._named(args), self._named(kwargs)
         index = len(self.calls)
-        self.calls.append(Call(target, args, kwargs, out, self._where(), not torch.is_grad_enabled()))
-        for path, tensor in _tensors(out):
+        writes = frozenset(self.known[id(tensor)] for tensor in changed if id(tensor) in self.known)
+        detached = not torch.is_grad_enabled()
+        self.calls.append(Call(target, args, kwargs, out, self._where(), detached, writes, bool(changed)))
+        for path, tensor in tensors_in(out):
             self.known[id(tensor)] = Ref(index, path)
 
     def _named(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             return self._ref(value)
         if isinstance(value, tuple | list):
-            return tuple(map(self._named, value)) if isinstance(value, tuple) else list(map(self._named, value))
+            return like(value, [self._named(item) for item in value])
         if isinstance(value, dict):
             return {key: self._named(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(self._named(value.start), self._named(value.stop), self._named(value.step))
+        unknown = isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
+        if unknown and next(tensors_in(value), None) is not None:
+            raise ValueError(
+                f"the network cannot be cut: {self._where()} passes tensors in a {type(value).__name__} from one "
+                f"step to the next; pass a tuple, a list or a dict, or {_STAGES}"
+            )
         return value
 
     def _ref(self, tensor: Tensor) -> Any:
@@ -311,16 +265,10 @@ class _Recorder(TorchFunctionMode):
         return f"submodule {name!r}" if name else f"the forward of {type(self.model).__name__}"
 
 
-def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Tensor]]:
-    """The tensors in a structure, each with the way to it: indices, keys, or names of fields."""
-    if isinstance(value, Tensor):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _tensors(item, (*path, key))
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _tensors(item, (*path, index))
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from _tensors(getattr(value, field.name), (*path, f".{field.name}"))
+def _versions(value: Any) -> list[tuple[Tensor, int]]:
+    """How often each tensor has been written to so far; views share the count."""
+    return [(tensor, tensor._version) for _, tensor in tensors_in(value) if not tensor.is_inference()]
+
+
+def _changed(versions: Sequence[tuple[Tensor, int]]) -> list[Tensor]:
+    return [tensor for tensor, version in versions if tensor._version != version]
