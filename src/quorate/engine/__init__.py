@@ -1,0 +1,10 @@
+"""How to run it: only what the vote needs. Sources that run networks, committees, and bundles to ship.
+
+Nothing here imports torch before a network of torch is used.
+"""
+
+from quorate.engine.networks import Networks
+from quorate.engine.progress import Fault
+from quorate.engine.sources import Eager, Lazy
+
+__all__ = ["Eager", "Fault", "Lazy", "Networks"]
