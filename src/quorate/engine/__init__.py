@@ -3,8 +3,11 @@
 Nothing here imports torch before a network of torch is used.
 """
 
+from quorate.engine.answer import Answer
+from quorate.engine.committee import Committee
 from quorate.engine.networks import Networks
 from quorate.engine.progress import Fault
 from quorate.engine.sources import Eager, Lazy
+from quorate.store.bundle import InputSpec
 
-__all__ = ["Eager", "Fault", "Lazy", "Networks"]
+__all__ = ["Answer", "Committee", "Eager", "Fault", "InputSpec", "Lazy", "Networks"]
