@@ -27,6 +27,8 @@ from quorate.squad.votes import Votes
 from quorate.store.bundle import InputSpec
 
 if TYPE_CHECKING:
+    import os
+
     from quorate.nets.learner import Learner
 
 __all__ = ["Committee"]
@@ -253,6 +255,20 @@ class Committee:
         other = copy.copy(self)
         other.networks = TorchNetworks(self.learners, device=device)
         return other
+
+    def export(self, path: "str | os.PathLike[str]", format: str = "onnx", *, sample: Any = None) -> None:
+        """Write a bundle that needs neither torch nor this code's networks to run; see :func:`export_bundle`.
+
+        Args:
+            path: a folder that does not exist, or is empty.
+            format: ``"onnx"``, one graph per branch.
+            sample: inputs to trace with, where the committee has no ``inputs``.
+        """
+        if format != "onnx":
+            raise ValueError(f"format must be 'onnx', got {format!r}")
+        from quorate.engine.export import export_bundle
+
+        export_bundle(self, path, sample=sample)
 
     def _counted(self) -> Array:
         if self.learners is None or any(spec is None for spec in self.inputs):

@@ -77,10 +77,16 @@ class TorchNetworks:
             given = tuple(self._sent(x) for x in given) if isinstance(given, tuple) else self._sent(given)
         return self._learners[learner].first_state(given)
 
+    def branch(self, learner: int, exit: int) -> nn.Module:
+        """The module of one branch, folded and in evaluation."""
+        branch: nn.Module | None = self._branches[exit][learner]
+        if branch is None:
+            raise ValueError(f"learner {learner} has no branch at exit {exit}")
+        return branch
+
     def run(self, learner: int, exit: int, state: State) -> tuple[State, Array]:
         """One branch, in evaluation, without gradients."""
-        branch = self._branches[exit][learner]
-        assert branch is not None
+        branch = self.branch(learner, exit)
         with torch.inference_mode():
             *carried, logits = branch(*state)
         return tuple(carried), softmax(logits.float().cpu().numpy())
