@@ -12,6 +12,8 @@ COMMANDS = {
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
     "tune": ("quorate.cli.tune:tune", "Choose the cheapest policy that keeps what you wish, and write it to a file."),
     "compare": ("quorate.cli.compare:compare", "Compare every policy on the same recorded votes."),
+    "predict": ("quorate.cli.predict:predict", "Classify pictures with a bundle: label, confidence, exit, cost."),
+    "info": ("quorate.cli.info:info", "What a bundle, a policy or a file of votes holds."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
     "draw": ("quorate.cli.draw:draw", "Draw a genotype: both cells, with nodes, edges and operations."),
 }
