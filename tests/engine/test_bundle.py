@@ -15,6 +15,7 @@ from quorate.engine import Committee, InputSpec, export
 from quorate.errors import QuorateError
 from quorate.nets import DARTS_V2, DartsLearner, attach_exits, cascade
 from quorate.squad import Confidence, Rule, Static, Wish
+from quorate.store import write_policy
 from tests.engine.learners import tiny_committee
 from tests.engine.test_committee import assert_agrees
 
@@ -182,6 +183,17 @@ HOSTILE = {
         lambda b: reseal(b, lambda m: m.update(classes=["a", "b"])),
         "must give logits of 2 classes, gives",
     ),
+    "costs without a branch": (
+        lambda b: reseal(b, lambda m: m["macs"][0].__setitem__(1, 7)),
+        "macs must be 0 where a learner has no branch",
+    ),
+    "policy of others": (
+        lambda b: (
+            write_policy(Confidence(7), b / "policy.json"),
+            put(b, "policy.json", (b / "policy.json").read_bytes()),
+        ),
+        "learner must lie in 0 to 2, got 7",
+    ),
     "no graph": (lambda b: put(b, "branch_1_0.onnx", b"not a graph"), "branch_1_0.onnx: is no graph that this ONNX"),
     "another branch's graph": (
         lambda b: put(b, "branch_1_0.onnx", (b / "branch_0_0.onnx").read_bytes()),
@@ -239,6 +251,8 @@ def test_what_cannot_be_exported_is_refused(committee, shipped, tmp_path):
 def test_what_cannot_be_loaded_is_refused(shipped, tmp_path):
     with pytest.raises(QuorateError, match="is no bundle"):
         quorate.load(tmp_path)
+    with pytest.raises(ValueError, match="source must be one of lazy, eager"):
+        quorate.load(shipped, source="greedy")
     with pytest.raises(ValueError, match="threads must be at least 1"):
         quorate.load(shipped, threads=0)
     with pytest.raises(ValueError, match="backend must be 'onnxruntime'"):

@@ -124,6 +124,17 @@ def test_a_snapshot_is_taken(darts):
     np.testing.assert_array_equal(before, after)
 
 
+def test_batches_that_are_cut_and_joined_keep_their_layout(darts):
+    networks = TorchNetworks(darts[:1])
+    state, _ = networks.run(0, 0, networks._learners[0].first_state(torch.randn(6, 3, 16, 16)))
+    parts = [networks.take(state, np.array([4, 1])), networks.take(state, np.array([0]))]
+    for whole, joined in zip(state, networks.join(parts), strict=True):
+        assert torch.equal(whole[[4, 1, 0]], joined)
+        assert joined.is_contiguous(memory_format=torch.channels_last) == whole.is_contiguous(
+            memory_format=torch.channels_last
+        )
+
+
 class Broken(Learner):
     def __init__(self, kind):
         super().__init__(tiny_learner(2, 3).branches, 3)

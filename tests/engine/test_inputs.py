@@ -58,6 +58,16 @@ def test_resizing_is_what_pillow_does(size):
     np.testing.assert_allclose(normal_images(image[None, None], plain)[0, 0], np.asarray(wanted), atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [(3, 5), (9, 16)])
+def test_whole_numbers_are_resized_as_training_does(size):
+    plain = InputSpec(*size, 3, (0.0,) * 3, (1.0,) * 3)
+    made = prepare(PIXELS, [plain]).of(0, np.arange(5))
+    floats = torch.tensor(PIXELS).permute(0, 3, 1, 2).float()
+    wanted = torch.nn.functional.interpolate(floats, size, mode="bilinear", antialias=True).round() / 255
+    assert np.abs(made - wanted.numpy()).max() < 1.01 / 255  # a half may be rounded either way
+    assert (np.abs(made - wanted.numpy()) < 1e-6).mean() > 0.99
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [

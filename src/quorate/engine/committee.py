@@ -6,7 +6,7 @@ This file does not know how branches run, nor how anybody decides.
 
 import copy
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from quorate.engine.inputs import prepare
 from quorate.engine.networks import Array, Networks
 from quorate.engine.progress import Fault, Progress
 from quorate.engine.sources import Eager, Lazy
+from quorate.squad.candidates import FAMILIES
 from quorate.squad.checks import check_macs, check_order
 from quorate.squad.cost import costs
 from quorate.squad.loop import drive
@@ -108,7 +109,7 @@ class Committee:
         self.macs = check_macs(table, num_exits, num_learners)
         if (self.macs[~self.networks.present] != 0).any():
             raise ValueError("macs must be 0 where a learner has no branch: it costs nothing there")
-        self.policy, self.source = policy, source
+        self.policy, self.source, self.compiled = policy, source, compiled
         self.tuned: Tuned | None = None
 
     @property
@@ -205,14 +206,23 @@ class Committee:
         other.policy, other.source, other.tuned = policy, source or self.source, None
         return other
 
-    def tune(self, images: Any, labels: Any, wish: Wish | None = None, **choice: Any) -> "Committee":
+    def tune(
+        self,
+        images: Any,
+        labels: Any,
+        wish: Wish | None = None,
+        *,
+        policies: Sequence[str] = FAMILIES,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> "Committee":
         """The same networks with the policy that fits a wish best on calibration images.
 
         Args:
             images: that no learner was trained on.
             labels: the truth.
             wish: what may be lost and what is to be saved; see :func:`quorate.squad.tune`.
-            choice: ``policies`` and ``progress``, as :func:`quorate.squad.tune` takes them.
+            policies: families to choose among.
+            progress: called with what is being done, the steps done, and of how many.
 
         Returns:
             A committee; its ``tuned`` says what was chosen, and what that promises.
@@ -227,7 +237,7 @@ class Committee:
             >>> committee.tune(images, labels, Wish(max_drop=50), policies=["cascade"]).tuned.kept
             True
         """
-        tuned = tune_votes(self.record(images, labels), wish, **choice)
+        tuned = tune_votes(self.record(images, labels), wish, policies, progress)
         other = self.with_policy(tuned.policy)
         other.tuned = tuned
         return other
@@ -253,7 +263,7 @@ class Committee:
         from quorate.engine.torch_networks import TorchNetworks
 
         other = copy.copy(self)
-        other.networks = TorchNetworks(self.learners, device=device)
+        other.networks = TorchNetworks(self.learners, device=device, compiled=self.compiled)
         return other
 
     def export(self, path: "str | os.PathLike[str]", format: str = "onnx", *, sample: Any = None) -> None:

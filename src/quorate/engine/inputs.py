@@ -115,14 +115,15 @@ def normal_images(pixels: Any, spec: InputSpec) -> Array:
 
 
 def _sized(pixels_NCHW: Array, spec: InputSpec) -> Array:
-    x = pixels_NCHW.astype(np.float32)
-    if pixels_NCHW.dtype == np.uint8:
-        x /= np.float32(255)
+    """Pixels in 0..1 of the right size; whole numbers stay whole numbers, as they were when the learner was trained."""
+    x: Array = pixels_NCHW.astype(np.float32)
     height, width = x.shape[2:]
     if height != spec.height:
         x = np.einsum("ij,ncjw->nciw", _triangles(height, spec.height), x, optimize=True)
     if width != spec.width:
         x = np.einsum("ij,nchj->nchi", _triangles(width, spec.width), x, optimize=True)
+    if pixels_NCHW.dtype == np.uint8:
+        x = np.rint(x) / np.float32(255)
     return x
 
 

@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from quorate.engine.committee import Committee
+from quorate.engine.committee import SOURCES, Committee
 from quorate.errors import QuorateError
 from quorate.store.bundle import is_bundle, read_bundle
+from quorate.store.faults import on_disk
 
 __all__ = ["load"]
 
@@ -41,6 +42,8 @@ def load(
     """
     if backend not in (None, "onnxruntime"):
         raise ValueError(f"backend must be 'onnxruntime' or None for a bundle, got {backend!r}")
+    if source not in SOURCES:
+        raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
     if not is_bundle(path):
         raise QuorateError(
             f"{Path(path)}: is no bundle: a folder with a manifest.json; export one with committee.export(path)"
@@ -55,4 +58,9 @@ def load(
             raise
         message = "a bundle runs with ONNX Runtime: pip install 'quorate[onnxruntime]'"
         raise ModuleNotFoundError(message, name="onnxruntime") from error
-    return Committee(networks, bundle.policy, bundle.macs, classes=bundle.classes, inputs=bundle.inputs, source=source)
+    with on_disk(bundle.path):
+        committee = Committee(
+            networks, bundle.policy, bundle.macs, classes=bundle.classes, inputs=bundle.inputs, source=source
+        )
+        bundle.policy.start(1, committee.lattice)  # a policy for another committee says so
+    return committee
