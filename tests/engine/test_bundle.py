@@ -1,9 +1,11 @@
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
+import venv
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,10 @@ from quorate.errors import QuorateError
 from quorate.nets import DARTS_V2, DartsLearner, attach_exits, cascade
 from quorate.squad import Confidence, Rule, Static, Wish
 from quorate.store import write_policy
+from quorate.store.bundle import read_bundle
 from tests.engine.learners import tiny_committee
 from tests.engine.test_committee import assert_agrees
+from tests.readme import ROOT
 
 SPEC = InputSpec(8, 8, 3, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
 
@@ -112,6 +116,32 @@ def test_a_bundle_needs_neither_torch_nor_networks(committee, shipped):
     wanted = committee(np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5))
     assert run.stdout.split("]")[0] + "]" == str(wanted.label.tolist())
     assert run.stdout.strip().endswith("1")
+
+
+IN_ITS_OWN = """
+import sys
+import numpy as np
+import quorate
+print(quorate.load(sys.argv[1], threads=1)(np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)).label.tolist())
+"""
+
+
+@pytest.mark.heavy
+def test_a_bundle_runs_in_an_environment_of_base_and_runtime_alone(committee, shipped, tmp_path):
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    packages = ["numpy>=2.1", "array-api-compat>=1.9", "onnxruntime>=1.20"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", *packages]
+    made = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=500)
+    if made.returncode:
+        pytest.skip(f"no package index answers: {made.stderr.strip().splitlines()[-1:]}")
+    run = subprocess.run(
+        [python, "-c", IN_ITS_OWN, str(shipped)],
+        capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    wanted = committee(np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5))
+    assert run.stdout.strip() == str(wanted.label.tolist())
 
 
 def reseal(bundle, change):
@@ -248,6 +278,12 @@ def test_what_cannot_be_exported_is_refused(committee, shipped, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_the_runtime_the_error_names_the_package(shipped, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'quorate\[onnxruntime\]'"):
+        quorate.load(shipped)
+
+
 def test_what_cannot_be_loaded_is_refused(shipped, tmp_path):
     with pytest.raises(QuorateError, match="is no bundle"):
         quorate.load(tmp_path)
@@ -304,3 +340,34 @@ def test_from_a_model_to_a_bundle(tmp_path):
     answer = quorate.load(tmp_path / "bundle", threads=1)(x.numpy())
     assert (answer.label == y.numpy()).mean() > 0.9
     assert answer.lazy_macs.mean() < committee.macs.sum()
+
+
+def places(value, path=()):
+    """Every place in a document."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield from places(one, (*path, key))
+
+
+def put_at(document, path, value):
+    for key in path[:-1]:
+        document = document[key]
+    document[path[-1]] = value
+
+
+def test_whatever_a_forger_writes_is_refused_in_one_line_or_harmless(bundle):
+    whole = json.loads((bundle / "manifest.json").read_text())
+    document, said = {name: value for name, value in whole.items() if name != "sha256"}, []
+    for path in list(places(document)):
+        for value in (None, -1, 10**30, "x", "../x", [], [[]], {}, [1], True, 0.5, float("nan")) if path else ():
+            if path[0] == "about":
+                continue
+            (bundle / "manifest.json").write_text(json.dumps(whole))
+            reseal(bundle, lambda m, p=path, v=value: put_at(m, p, v))
+            try:
+                read_bundle(bundle)
+            except QuorateError as error:
+                said.append(str(error))
+    assert len(said) > 200
+    assert not any("\n" in line for line in said)
