@@ -135,7 +135,7 @@ class Progress:
         mine = np.zeros(self.n, dtype=bool)
         mine[rows] = True
         moving: Parked | None = None
-        for d in range(int(self._begin[k]), e + 1):
+        for d in range(int(self._next[k, rows].min()), e + 1):
             groups = [] if moving is None else [moving]
             groups += self._picked_up(k, d, rows, mine)
             if groups:
@@ -183,8 +183,9 @@ class Progress:
             self._dead.add(k)
             self._first_fault.setdefault(k, (e, f"{type(error).__name__}: {error}"))
             return None
-        said = self._said.setdefault((e, k), np.full((self.n, classes), np.nan, dtype=probs.dtype))
-        said[batch.rows] = probs
+        if (e, k) not in self._said:
+            self._said[e, k] = np.full((self.n, classes), np.nan, dtype=probs.dtype)
+        self._said[e, k][batch.rows] = probs
         self._next[k, batch.rows] = e + 1
         return Parked(batch.rows, np.arange(n), state, n)
 

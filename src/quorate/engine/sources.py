@@ -11,6 +11,7 @@ import numpy as np
 
 from quorate.engine.networks import Array, Networks
 from quorate.engine.progress import Fault, Progress
+from quorate.squad.protocol import DECIDED
 
 __all__ = ["Eager", "Lazy"]
 
@@ -46,7 +47,7 @@ class Lazy:
         """Each wanted branch, for the samples that want it."""
         self._let_go(wanted)
         num_learners = self.progress.processed.shape[1]
-        for branch in np.unique(wanted[wanted >= 0]).tolist():
+        for branch in _distinct(wanted):
             rows = np.flatnonzero(wanted == branch)
             e, k = divmod(branch, num_learners)
             yield rows, branch, self.progress.advance(k, e, rows)
@@ -97,8 +98,13 @@ class Eager(Lazy):
         """Every branch of each wanted exit, for the samples that want any of it."""
         self._let_go(wanted)
         num_learners = self._order.shape[1]
-        exits = np.where(wanted >= 0, wanted // num_learners, -1)
-        for e in np.unique(exits[exits >= 0]).tolist():
+        exits = np.where(wanted >= 0, wanted // num_learners, DECIDED)
+        for e in _distinct(exits):
             rows = np.flatnonzero(exits == e)
             for k in self._order[e].tolist():
                 yield rows, e * num_learners + k, self.progress.advance(k, e, rows)
+
+
+def _distinct(wanted: Array) -> list[int]:
+    """What is wanted by anybody, in order; a set of a list is several times faster than sorting a short array."""
+    return sorted(set(wanted.tolist()) - {DECIDED})
