@@ -100,3 +100,11 @@ def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_flag_that_cannot_be_is_one_line(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["replay", DIGITS, "--walk", "sideways", "--policy", "soft"])
+    assert stopped.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert said == "quorate: --walk: Input should be 'depth', 'breadth' or 'arrival', got 'sideways'"

@@ -314,3 +314,14 @@ def test_a_copy_and_a_reload_are_the_same_network():
     other.load_state_dict(learner.state_dict())
     for same in (other, copy.deepcopy(learner)):
         assert all(torch.equal(a, b) for a, b in zip(learner(x), same(x), strict=True))
+
+
+@pytest.mark.parametrize("stem", ["cifar", "imagenet"])
+def test_grey_images(stem):
+    learner = DartsLearner(DARTS_V2, channels=2, cells=3, classes=4, stem=stem, image_channels=1).eval()
+    side = 8 if stem == "cifar" else 32
+    assert [tuple(x.shape) for x in learner(torch.zeros(2, 1, side, side))] == [(2, 4)] * learner.num_exits
+    with pytest.raises(ValueError, match=r"images must have shape \[N, 1, H, W\], got \(2, 3, 8, 8\)"):
+        learner(torch.zeros(2, 3, 8, 8))
+    with pytest.raises(ValueError, match="image_channels must be at least 1"):
+        DartsLearner(DARTS_V2, channels=2, cells=3, classes=4, image_channels=0)

@@ -127,7 +127,7 @@ def test_choice_is_by_cost_then_by_drop():
     curve = Curve(candidates(MACS, ["squad"])[0], right, spent)
     static = Curve(candidates(MACS, ["static"])[0], np.ones((1, 4), bool), {"lazy": np.full((1, 4), 9.0)})
     rows = np.ones(4, bool)
-    assert choose([curve], static, Wish(max_drop=30), "lazy", rows) == (0, 1)
+    assert choose([curve], static, Wish(max_drop=30), "lazy") == (0, 1)
     assert choose([curve], static, Wish(max_drop=0), "lazy", rows) == (0, 2)
     assert choose([curve], static, Wish(budget=2.5), "lazy", rows) == (0, 1)
     assert choose([curve, static], static, Wish(max_drop=60), "lazy", rows) == (0, 0)
@@ -155,7 +155,7 @@ def test_absent_branches_and_few_samples():
     ("fields", "message"),
     [
         ({"max_drop": -1}, "max_drop must lie in 0 to 100 points, got -1"),
-        ({"budget": 0}, "budget must be positive, got 0"),
+        ({"budget": 0}, "budget must be positive and finite, got 0"),
         ({"cost": "dollars"}, "cost must be one of f-m, f-mt, .* got 'dollars'"),
     ],
 )
@@ -167,5 +167,48 @@ def test_wishes_that_cannot_be_meant_are_refused(fields, message):
 def test_unknown_policies_and_costless_ones_are_refused():
     with pytest.raises(ValueError, match="policies must be among static, .* got 'magic'"):
         tune(votes(300), policies=["magic"])
-    with pytest.raises(ValueError, match="none of the policies cascade has a cost 'f-m'"):
+    with pytest.raises(ValueError, match="no policy but squad and static has a cost 'f-m'"):
         tune(votes(300), Wish(cost="f-m"), policies=["cascade"])
+
+
+def test_a_policy_tuned_in_milliseconds_is_replayed_in_their_order(tmp_path):
+    from quorate.store import read_policy, write_policy
+
+    slow_where_cheap = votes(600, milliseconds={1: MACS[:, ::-1]})
+    for family in ("soft", "cascade", "squad", "pool"):
+        tuned = tune(slow_where_cheap, Wish(max_drop=3, cost="milliseconds"), policies=[family])
+        write_policy(tuned.policy, tmp_path / "p.json")
+        again, _ = read_policy(tmp_path / "p.json")
+        timed = slow_where_cheap._replace(macs=MACS[:, ::-1])
+        a, b = replay(timed.probs, timed.macs, tuned.policy.policy), replay(timed.probs, MACS, again)
+        np.testing.assert_array_equal(a.label, b.label)
+        np.testing.assert_array_equal(a.exit, b.exit)
+
+
+def test_an_arrival_does_not_change_the_static_ensemble():
+    given = votes(300)
+    arrival = np.full((6, 300), -1)
+    arrival[0], arrival[1] = 0, 1
+    cut = tune(given._replace(arrival=arrival), Wish(max_drop=5), policies=["soft"])
+    assert cut.static_accuracy == tune(given, Wish(max_drop=5), policies=["soft"]).static_accuracy
+    assert cut.static_cost == 18
+
+
+def test_more_states_than_can_all_be_fitted():
+    probs, labels = calibration(120, 4, 5, 3, noise=1.0)
+    tuned = tune(Votes(probs, labels, np.ones((4, 5))), Wish(max_drop=5), policies=["pool"])
+    assert np.isfinite(tuned.cost)
+
+
+def test_promises_cover_what_they_promise():
+    """The 95 % intervals of 12 calibration draws, judged on 20,000 other samples."""
+    other = votes(20_000, seed=99)
+    static = replay(other.probs, MACS, Static()).label == other.labels
+    held = []
+    for seed in range(12):
+        tuned = tune(votes(400, seed=seed), Wish(max_drop=1), policies=["squad", "soft", "cascade"])
+        outcome = replay(other.probs, MACS, tuned.policy)
+        drop = 100 * float(static.mean() - (outcome.label == other.labels).mean())
+        cheap, dear = tuned.cost_interval
+        held += [tuned.drop_interval[0] <= drop <= tuned.drop_interval[1], cheap <= outcome.lazy_macs.mean() <= dear]
+    assert sum(held) >= 21

@@ -246,13 +246,13 @@ def test_small_integers_byte_strings_and_other_names_are_understood(tmp_path):
 
 def test_the_example_shows_something():
     votes = read_votes(DIGITS)
-    assert votes.probs.shape == (3, 3, 1000, 10)
-    assert {str(s): int((votes.split == s).sum()) for s in np.unique(votes.split)} == {"calibration": 400, "test": 600}
+    assert votes.probs.shape == (3, 3, 1297, 10)
+    assert {str(s): int((votes.split == s).sum()) for s in np.unique(votes.split)} == {"calibration": 600, "test": 697}
     test = votes.of("test")
     single = (test.probs.argmax(axis=-1) == test.labels).mean(axis=-1)
     soft = (test.probs.mean(axis=1).argmax(axis=-1) == test.labels).mean(axis=-1)
     assert (np.diff(single, axis=0) > 0).all()  # deeper exits are better
-    assert soft[-1] > single.max() + 0.02  # and together they are better than any one
+    assert soft[-1] > single.max() + 0.01  # and together they are better than any one
     assert (votes.macs > 0).all()
     assert json.dumps(votes.metadata)
     assert len(votes.metadata["classes"]) == 10

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
+from pydantic import ValidationError
 
 from quorate import __version__
 
-__all__ = ["build"]
+__all__ = ["build", "one_line"]
 
 COMMANDS = {
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
@@ -15,8 +16,18 @@ COMMANDS = {
     "predict": ("quorate.cli.predict:predict", "Classify pictures with a bundle: label, confidence, exit, cost."),
     "info": ("quorate.cli.info:info", "What a bundle, a policy or a file of votes holds."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
+    "train": ("quorate.cli.train:app", "Train learners, and go on where a run was stopped."),
     "draw": ("quorate.cli.draw:draw", "Draw a genotype: both cells, with nodes, edges and operations."),
 }
+
+
+def one_line(error: CycloptsError) -> str:
+    """A mistake in the flags as one line; of several that pydantic found the first."""
+    cause = error.__cause__
+    if isinstance(cause, ValidationError):
+        first = cause.errors()[0]
+        return f"quorate: --{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
+    return "quorate: " + " ".join(str(error).split())
 
 
 def build(tokens: Sequence[str]) -> App:
@@ -29,6 +40,7 @@ def build(tokens: Sequence[str]) -> App:
         version=__version__,
         default_parameter=Parameter(negative=""),
         suppress_keyboard_interrupt=False,
+        error_formatter=one_line,
     )
     for name, (path, summary) in COMMANDS.items():
         app.command(path, name=name, help=None if name in tokens[:1] else summary)

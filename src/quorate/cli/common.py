@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from quorate.report.summary import Summary, summarise
-from quorate.squad import Outcome, Policy, Static, Votes, replay
+from quorate.squad import Outcome, Policy, Priced, Rule, Static, Votes, replay, stages
 
 __all__ = ["calibration_of", "decide", "describe", "flat", "judge", "progress_on", "test_of"]
 
@@ -38,12 +38,24 @@ def decide(votes: Votes, policy: Policy) -> Outcome:
 
 
 def judge(votes: Votes, policy: Policy) -> Summary:
-    """A policy's summary on labelled votes.
+    """A policy's summary on labelled votes, with lazy milliseconds where the file has them (at the smallest batch).
 
     A static ensemble waits for everybody, so it is not judged on what had arrived when somebody else stopped.
     """
     votes = votes._replace(arrival=None) if isinstance(policy, Static) else votes
-    return summarise(decide(votes, policy), votes.labels, votes.macs.shape[1], static=isinstance(policy, Static))
+    classes = votes.probs.argmax(-1)
+    if votes.present is not None:
+        classes[~votes.present] = -1
+    table = None
+    if isinstance(policy, Rule):
+        table = stages(votes.probs, votes.macs, policy, order=votes.order, present=votes.present)
+    outcome = decide(votes, policy)
+    summary = summarise(outcome, votes.labels, classes, table, static=isinstance(policy, Static))
+    if votes.milliseconds and votes.order is None:
+        timed = votes._replace(macs=votes.milliseconds[min(votes.milliseconds)])
+        asked = policy if isinstance(policy, Priced) else Priced(policy, votes.macs)
+        summary.costs["milliseconds"] = float(decide(timed, asked).lazy_macs.mean())
+    return summary
 
 
 def describe(name: str, split: str, votes: Votes) -> str:

@@ -4,7 +4,10 @@ import json as json_
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quorate.cli.common import describe, progress_on, test_of
+from quorate.report.figures import check_figure
 from quorate.report.tables import check_output, macs, percent, print_table, write_rows
 from quorate.squad.candidates import FAMILIES
 from quorate.squad.comparison import DEVICES, Comparison, readings_by
@@ -18,7 +21,7 @@ def compare(
     votes: Path,
     /,
     *,
-    calibration: str = "calibration",
+    calibration: str | None = None,
     split: str | None = None,
     policies: tuple[str, ...] = FAMILIES,
     curve: bool = False,
@@ -38,24 +41,30 @@ def compare(
 
     Args:
         votes: a votes file, or an .npz.
-        calibration: the split to fit and choose on, where the file has it.
-        split: the split to judge on; by default "test" where the file has one, otherwise all.
+        calibration: the split to fit and choose on; by default "calibration" where the file has one.
+        split: the split to judge on; by default "test" where the file has one, otherwise all that is not calibration.
         policies: families to compare: static, squad, confidence, cascade, soft, agreement, pool.
         curve: print the thresholds chosen on the judging samples themselves instead (what literature reports).
         figure: draw accuracy against cost into this .png, .svg or .pdf.
-        csv: write all readings to this .csv.
+        csv: write all readings to this .csv, or everything to this .json.
         json: print JSON instead of tables.
     """
     check_output(csv)
+    check_figure(figure)
     recorded = read_votes(votes)
-    part, which = test_of(recorded, split)
-    held = None
-    if recorded.split is not None and calibration in recorded.split and which not in ("all", calibration):
-        held = recorded.of(calibration)
+    held, part, which = None, *test_of(recorded, split)
+    splits = [] if recorded.split is None else np.unique(recorded.split).tolist()
+    named = calibration or ("calibration" if "calibration" in splits else None)
+    if named is not None:
+        held = recorded.of(named)
+        if which == named:
+            held = None
+        elif which == "all":
+            part, which = recorded.rows(np.flatnonzero(recorded.split != named)), f"all but {named}"
     with progress_on() as progress:
         compared = compare_votes(part, held, policies, progress=progress)
     if csv is not None:
-        write_rows(csv, [reading._asdict() for reading in compared.readings], {})
+        write_rows(csv, [reading._asdict() for reading in compared.readings], compared.as_json())
     if figure is not None:
         draw(compared, figure)
     if json:
@@ -73,7 +82,8 @@ def draw(compared: Comparison, path: Path) -> None:
         walk = "order of arrival" if device == "free-running" else "depth-first"
         wanted = ("SQUAD, mean", "SQUAD, t-test", "one learner, confidence", "cascade of whole learners",
                   f"soft vote so far, {walk}", f"pool, gate, {walk}")  # fmt: skip
-        return {name: compared.curves[device][name] for name in wanted if name in compared.curves[device]}
+        curves = {name: points for name, points in compared.curves[device].items() if name != "static soft vote"}
+        return {name: curves[name] for name in wanted if name in curves} or curves
 
     panels = {f"{DEVICES[device]} ({device})": shown(device) for device in compared.curves}
     static = {
@@ -92,8 +102,8 @@ def say(compared: Comparison, how: str) -> None:
         else f"the {compared.calibration:,} calibration samples",
     }[how]  # fmt: skip
     print(
-        f"static soft vote {percent(compared.static_accuracy)}, standard error {100 * error:.2f} points; "
-        f"each threshold chosen on {where}\n"
+        f"static soft vote {percent(compared.static_accuracy)} (at fitted temperatures), standard error "
+        f"{100 * error:.2f} points; each threshold chosen on {where}\n"
     )
     for device, whole in compared.static_costs.items():
         table = readings_by(compared.readings, device, how)
@@ -111,21 +121,27 @@ def say(compared: Comparison, how: str) -> None:
 
 
 def say_duels(compared: Comparison) -> None:
-    """The pool against SQUAD and against the best of the others."""
+    """The pool (or SQUAD) against the best of the others."""
     if not compared.duels:
         return
     rows = []
     for duel in compared.duels:
         (low, high), (worse, better) = duel.saved_interval, duel.gained_interval
         rows.append([
-            f"{duel.device}, {duel.allowed:g}", duel.pool.removeprefix("pool, "), duel.rival,
+            f"{duel.device}, {duel.allowed:g}", mark(duel.champion, duel.champion_keeps),
+            mark(duel.rival, duel.rival_keeps),
             f"{100 * duel.saved:.0f} % ({100 * low:.0f} to {100 * high:.0f})",
             f"{duel.gained:+.2f} ({worse:+.2f} to {better:+.2f})", "yes" if duel.told_apart else "no",
         ])  # fmt: skip
-    title = "The pool against SQUAD and against the best of the others; 95 % intervals by paired bootstrap"
-    print_table(["cost, allowed", "pool", "rival", "cost saved", "accuracy gained", "told apart"], rows, title=title)
+    title = "The champion against its rivals; 95 % intervals by paired bootstrap; (!) cannot come so close where chosen"
+    print_table(["cost, allowed", "policy", "rival", "cost saved", "accuracy gained", "told apart"], rows, title=title)
     if not all(duel.told_apart for duel in compared.duels):
         print(f"Where it says no, {compared.samples:,} samples cannot tell the two accuracies apart.")
+
+
+def mark(name: str, keeps: bool) -> str:
+    """The name, and a sign where no threshold of the policy keeps what is allowed."""
+    return name if keeps else f"{name} (!)"
 
 
 def _cost_of(cells: dict[float, Any]) -> tuple[float, ...]:

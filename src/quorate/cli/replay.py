@@ -115,11 +115,13 @@ def print_summary(name: str, summary: Summary, static: Summary) -> None:
         title=name,
     )
     ranks = range(len(summary.pivots[0]) if summary.pivots else 0)
-    columns = ["exit", "left", "forced", *(f"pivot rank {m}" for m in ranks), "ECE of those"]
+    columns = ["exit", "left", "forced", *(f"pivot rank {m}" for m in ranks), "ECE of those", "ECE of all", "PPD"]
     rows = []
     for e, (left, forced, error) in enumerate(zip(summary.left, summary.forced, summary.exit_ece, strict=True)):
         pivots = [percent(summary.pivots[e][m], 1) for m in ranks] if summary.pivots else []
-        rows.append([str(e), percent(left, 1), percent(forced, 1), *pivots, percent(error)])
+        everybody = None if summary.stage_ece is None else summary.stage_ece[e]
+        rows.append([str(e), percent(left, 1), percent(forced, 1), *pivots, percent(error), percent(everybody),
+                     percent(summary.ppd[e])])  # fmt: skip
     print_table(columns, rows)
     if summary.pivots:
         print("Pivot ranks: share of the stages held at that exit; those of forced answers are left out.")
@@ -134,6 +136,7 @@ TITLES = {
     "eager": "eager (one device, whole exits)",
     "free-running": "free-running (K devices, latency)",
     "free-running-energy": "free-running energy",
+    "milliseconds": "milliseconds (one device, lazy)",
 }
 
 

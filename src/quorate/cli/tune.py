@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from quorate import __version__
 from quorate.cli.common import calibration_of, describe, progress_on
-from quorate.report.tables import macs, percent, print_table
+from quorate.report.tables import check_place, macs, percent, print_table
 from quorate.squad import Tuned, Wish
 from quorate.squad import tune as tune_votes
 from quorate.squad.candidates import FAMILIES
@@ -51,8 +51,7 @@ def tune(
         json: print JSON instead of tables.
     """
     wish = Wish(max_drop=max_drop, budget=None if budget is None else amount(budget), cost=cost, batch=batch)
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ValueError(f"{out}: cannot be written: there is no folder {out.absolute().parent}")
+    check_place(out)
     part, which = calibration_of(read_votes(votes), split)
     with progress_on() as progress:
         tuned = tune_votes(part, wish, policies, progress)
@@ -94,7 +93,7 @@ def say(tuned: Tuned) -> None:
     low, high = tuned.drop_interval
     cheap, dear = tuned.cost_interval
     print(
-        f"Promised: {percent(tuned.accuracy)} (static {percent(tuned.static_accuracy)}), "
+        f"Promised: {percent(tuned.accuracy)} (static, at fitted temperatures: {percent(tuned.static_accuracy)}), "
         f"a drop of {tuned.drop:.2f} points, 95 % interval {low:.2f} to {high:.2f} on {tuned.samples:,} samples;\n"
         f"{wish.cost} cost {macs(tuned.cost, whole)} ({macs(cheap, whole)} to {macs(dear, whole)}) "
         f"of the static ensemble's {macs(whole)}."

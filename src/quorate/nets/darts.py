@@ -103,6 +103,7 @@ class DartsLearner(Learner):
         classes: number of classes.
         exits: ``after_reductions``, ``end``, or the cells after which they are; see :func:`exit_cells`.
         stem: ``cifar`` keeps the side, ``imagenet`` divides it by eight.
+        image_channels: of the images: 3 for colour, 1 for grey.
         drop_path: probability of dropping an edge in training; :meth:`set_drop_path` changes it.
 
     Raises:
@@ -125,17 +126,20 @@ class DartsLearner(Learner):
         *,
         exits: Literal["after_reductions", "end"] | Sequence[int] = "after_reductions",
         stem: Literal["cifar", "imagenet"] = "cifar",
+        image_channels: int = 3,
         drop_path: float = 0.0,
     ) -> None:
         if not isinstance(genotype, Genotype):
             raise TypeError(f"genotype must be a Genotype, got {type(genotype).__name__}; see Genotype.from_text")
         if not isinstance(channels, int) or channels < 1:
             raise ValueError(f"channels must be at least 1, a whole number, got {channels}")
+        if not isinstance(image_channels, int) or image_channels < 1:
+            raise ValueError(f"image_channels must be at least 1, a whole number, got {image_channels}")
         if stem not in ("cifar", "imagenet"):
             raise ValueError(f"stem must be 'cifar' or 'imagenet', got {stem!r}")
         at = exit_cells(cells, exits)
         drop = DropPath()
-        first = (CifarStem if stem == "cifar" else ImagenetStem)(channels, len(reduction_cells(cells)))
+        first = (CifarStem if stem == "cifar" else ImagenetStem)(channels, len(reduction_cells(cells)), image_channels)
         blocks, widths = _cells(genotype, channels, cells, first.gives, stem == "imagenet", drop)
         branches = []
         for begin, end in zip((0, *(a + 1 for a in at)), at, strict=False):
@@ -144,6 +148,7 @@ class DartsLearner(Learner):
             branches.append(DartsBranch(stem_here, blocks[begin : end + 1], head, last=end == cells - 1))
         super().__init__(branches, classes)
         self.genotype, self.channels, self.cells, self.stem, self.exits = genotype, channels, cells, stem, at
+        self.image_channels = image_channels
         self.drop_path = drop
         self.set_drop_path(drop_path)
 

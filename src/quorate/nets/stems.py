@@ -25,9 +25,9 @@ class Stem(nn.Module):
 
     name = ""
 
-    def __init__(self, reductions: int, gives: tuple[int, int]) -> None:
+    def __init__(self, reductions: int, gives: tuple[int, int], reads: int) -> None:
         super().__init__()
-        self.reductions, self.gives = reductions, gives
+        self.reductions, self.gives, self.reads = reductions, gives, reads
 
     def works(self, side: int) -> bool:
         """Whether images of this side can be halved as often as the network does."""
@@ -38,13 +38,13 @@ class Stem(nn.Module):
 
         Raises:
             TypeError: if they are not floating-point numbers.
-            ValueError: if they are not ``[N, 3, H, W]`` or a side does not work; the message names the nearest that do.
+            ValueError: if they are not ``[N, reads, H, W]`` or a side does not work; it names the nearest that do.
         """
         if not isinstance(x, Tensor) or not x.is_floating_point():
             given = x.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"images must be a tensor of floating-point numbers, normalised, got {given}")
-        if x.dim() != 4 or x.shape[1] != 3:
-            raise ValueError(f"images must have shape [N, 3, H, W], got {tuple(x.shape)}")
+        if x.dim() != 4 or x.shape[1] != self.reads:
+            raise ValueError(f"images must have shape [N, {self.reads}, H, W], got {tuple(x.shape)}")
         for side in x.shape[2:]:
             if not self.works(side):
                 below = next((s for s in range(side - 1, 0, -1) if self.works(s)), None)
@@ -65,13 +65,13 @@ class CifarStem(Stem):
 
     name = "cifar"
 
-    def __init__(self, channels: int, reductions: int) -> None:
-        super().__init__(reductions, (3 * channels, 3 * channels))
-        self.conv = nn.Conv2d(3, 3 * channels, 3, padding=1, bias=False)
+    def __init__(self, channels: int, reductions: int, reads: int = 3) -> None:
+        super().__init__(reductions, (3 * channels, 3 * channels), reads)
+        self.conv = nn.Conv2d(reads, 3 * channels, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(3 * channels)
 
-    def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
-        y = self.norm(self.conv(self.checked(x_N3HW)))
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.norm(self.conv(self.checked(x)))
         return F.relu(y), y
 
     def works(self, side: int) -> bool:
@@ -83,22 +83,22 @@ class ImagenetStem(Stem):
 
     name = "imagenet"
 
-    def __init__(self, channels: int, reductions: int) -> None:
-        super().__init__(reductions, (channels, channels))
+    def __init__(self, channels: int, reductions: int, reads: int = 3) -> None:
+        super().__init__(reductions, (channels, channels), reads)
         if channels % 2:
             raise ValueError(
                 f"stem='imagenet' gives half of the channels first, so they must be even, got {channels}; "
                 f"use {channels - 1} or {channels + 1}"
             )
-        self.conv1 = nn.Conv2d(3, channels // 2, 3, stride=2, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(reads, channels // 2, 3, stride=2, padding=1, bias=False)
         self.norm1 = nn.BatchNorm2d(channels // 2)
         self.conv2 = nn.Conv2d(channels // 2, channels, 3, stride=2, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(channels)
         self.conv3 = nn.Conv2d(channels, channels, 3, stride=2, padding=1, bias=False)
         self.norm3 = nn.BatchNorm2d(channels)
 
-    def forward(self, x_N3HW: Tensor) -> tuple[Tensor, Tensor]:
-        quarter = F.relu(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x_N3HW)))))))
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        quarter = F.relu(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(self.checked(x)))))))
         return quarter, self.norm3(self.conv3(quarter))
 
     def works(self, side: int) -> bool:

@@ -8,11 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["COLOURS", "accuracy_against_cost"]
+from quorate.report.tables import check_place
+
+__all__ = ["COLOURS", "accuracy_against_cost", "check_figure"]
 
 # Okabe and Ito (2008), "Color universal design"; the yellow is left out, it cannot be read on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def check_figure(path: Path | None) -> None:
+    """Refuse a figure that could not be written, before the work is done."""
+    if path is not None and path.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"the name of a figure must end in .png, .svg or .pdf, got {path.name!r}")
+    check_place(path)
 
 
 def accuracy_against_cost(
@@ -29,8 +38,7 @@ def accuracy_against_cost(
         static: by title, cost and accuracy of the static ensemble.
         samples: how many the accuracies were measured on.
     """
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"the name of a figure must end in .png, .svg or .pdf, got {path.name!r}")
+    check_figure(path)
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -51,11 +59,11 @@ def accuracy_against_cost(
             )
         whole, best = static[title]
         axis.axhline(100 * best, color="#000000", lw=0.8, ls=":")
-        axis.annotate(f"static ensemble, {whole:,.0f}", (0.98, 100 * best), xycoords=("axes fraction", "data"),
-                      ha="right", va="bottom", fontsize=8)  # fmt: skip
+        axis.annotate(f"static ensemble: {whole:,.0f}", (0.98, 0.97), xycoords="axes fraction", ha="right", va="top",
+                      fontsize=8)  # fmt: skip
         axis.legend(fontsize=8, frameon=False, loc="lower right")
         axis.set_title(title, fontsize=10)
-        axis.set_xlabel("mean cost per sample")
+        axis.set_xlabel("mean cost per sample (MACs, or the unit of the votes file)")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2)
     axes[0][0].set_ylabel(f"accuracy, % of {samples:,} samples")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from quorate.measures import aurc, auroc, ece, exit_ece, exit_ratios, pivot_ratios
-from quorate.squad import COSTS, Outcome
+from quorate.measures import aurc, auroc, ece, exit_ece, exit_ratios, pivot_ratios, ppd, stage_ece
+from quorate.squad import COSTS, Outcome, Stages
 
 __all__ = ["Summary", "summarise"]
 
@@ -28,6 +28,8 @@ class Summary:
         pivots: by exit and rank, share of the stages held there that this rank settled; None without stages.
         ece: expected calibration error, overall.
         exit_ece: by exit, over those that left there; None where nobody did.
+        stage_ece: by exit, every stage evaluated for every sample; None for a policy without stages.
+        ppd: by exit, pairwise disagreement of the learners' votes; None for one learner.
         aurc: area under the risk-coverage curve of the confidence.
         auroc: of telling right from wrong by confidence; None where all are right, or all wrong.
         unanswered: samples that nobody could answer.
@@ -42,6 +44,8 @@ class Summary:
     pivots: list[list[float | None]] | None
     ece: float
     exit_ece: list[float | None]
+    stage_ece: list[float] | None
+    ppd: list[float | None]
     aurc: float
     auroc: float | None
     unanswered: int
@@ -51,19 +55,27 @@ class Summary:
         return asdict(self)
 
 
-def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int, *, static: bool = False) -> Summary:
+def summarise(
+    outcome: Outcome,
+    labels: np.ndarray[Any, Any],
+    votes: np.ndarray[Any, Any],
+    stages: Stages | None = None,
+    *,
+    static: bool = False,
+) -> Summary:
     """Judge an outcome against the true labels.
 
     Args:
         outcome: what a policy said, numpy arrays.
         labels: ``[N]`` the truth.
-        num_learners: ``K``.
+        votes: ``[E, K, N]`` the class each branch voted for, -1 where it is absent.
+        stages: every stage of every sample, for a policy that has stages.
         static: whether it is the static ensemble's, whose F_M and F_MT are its free-running costs.
 
     Example:
         >>> from quorate.squad import Rule, replay
         >>> probs = np.array([[[[0.9, 0.1]], [[0.8, 0.2]]]])
-        >>> summarise(replay(probs, [[1, 2]], Rule("mean", 0.5)), np.array([0]), 2).accuracy
+        >>> summarise(replay(probs, [[1, 2]], Rule("mean", 0.5)), np.array([0]), probs.argmax(-1)).accuracy
         1.0
     """
     right = outcome.label == labels
@@ -73,7 +85,7 @@ def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int,
         raise ValueError("a summary needs at least one sample, got none")
     exits = exit_ratios(outcome.exit, outcome.passed, num_exits)
     staged = bool((outcome.pivot >= 0).any())
-    pivots = pivot_ratios(outcome.pivot, outcome.exit, outcome.passed, num_learners).by_rank if staged else None
+    pivots = pivot_ratios(outcome.pivot, outcome.exit, outcome.passed, votes.shape[1]).by_rank if staged else None
     accuracy = float(right.mean())
     costs = {name: _number(getattr(outcome, field).mean()) for name, field in COSTS.items()}
     if static:
@@ -88,6 +100,8 @@ def summarise(outcome: Outcome, labels: np.ndarray[Any, Any], num_learners: int,
         pivots=None if pivots is None else [[_number(share) for share in row] for row in pivots],
         ece=ece(outcome.confidence, right),
         exit_ece=[_number(x) for x in exit_ece(outcome.confidence, right, outcome.exit, num_exits)],
+        stage_ece=None if stages is None else stage_ece(stages.confidence, stages.label == labels).tolist(),
+        ppd=[_number(x) for x in ppd(np.maximum(votes, 0), votes >= 0)],
         aurc=aurc(outcome.confidence, right),
         auroc=_number(auroc(outcome.confidence, right)),
         unanswered=int((outcome.label < 0).sum()),

@@ -9,11 +9,11 @@ from typing import Any
 
 from quorate.store import write_atomic
 
-__all__ = ["check_output", "macs", "percent", "print_table", "write_rows"]
+__all__ = ["check_output", "check_place", "macs", "percent", "print_table", "write_rows"]
 
 
 def macs(cost: float | None, unit: float | None = None) -> str:
-    """A cost with about four digits, in millions from ``unit`` (or its own size) 100,000 upward.
+    """A cost with about four digits, in millions from ``unit`` (or its own size) a million upward.
 
     Example:
         >>> macs(1234.5), macs(36_200_000), macs(None), macs(900, unit=36_200_000)
@@ -21,7 +21,7 @@ def macs(cost: float | None, unit: float | None = None) -> str:
     """
     if cost is None:
         return "-"
-    if abs(cost if unit is None else unit) >= 1e5:
+    if abs(cost if unit is None else unit) >= 1e6:
         return f"{cost / 1e6:,.2f} M"
     return f"{cost:,.0f}" if abs(cost) >= 100 else f"{cost:.4g}"
 
@@ -42,7 +42,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE, pad_edge=False)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
@@ -52,15 +52,23 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
     console.width = max(console.width, needed)  # a cropped number is worse than a long line
     with console.capture() as printed:
         console.print(table)
-    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    lines = [line.rstrip() for line in printed.get().splitlines()]
+    print("\n".join([*([title] if title else []), *lines]))
 
 
 def check_output(path: Path | None) -> None:
     """Refuse a file that :func:`write_rows` could not write, before the work is done."""
     if path is not None and path.suffix not in (".json", ".csv"):
         raise ValueError(f"the name of an output file must end in .json or .csv, got {path.name!r}")
+    check_place(path)
+
+
+def check_place(path: Path | None) -> None:
+    """Refuse a file that nothing could be written to, before the work is done."""
     if path is not None and not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: cannot be written: there is no folder {path.absolute().parent}")
+    if path is not None and path.absolute().is_dir():
+        raise ValueError(f"{path}: cannot be written: it is a folder")
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """How to decide: policies over the votes of a committee, what their answers cost, and the loop that runs them.
 
 Read in this order: ``protocol`` (the seam), ``voting`` and ``exit_test`` (the stage functions), ``rule`` (SQUAD),
-``path`` and ``policies`` (the rivals), ``cost``, ``loop``, ``fused`` and ``replaying``.
+``path``, ``policies`` and ``pool`` (the others; ``pool_fit``, ``temperature`` and ``priced`` beside them), ``cost``,
+``loop``, ``fused`` and ``replaying`` (recorded votes), ``tracing``, ``candidates``, ``tuning`` and ``comparison``.
 """
 
 from quorate.squad.comparison import Comparison, compare
@@ -12,6 +13,7 @@ from quorate.squad.loop import Recorded, drive
 from quorate.squad.path import PathPolicy
 from quorate.squad.policies import Agreement, Cascade, Confidence, Soft, Static
 from quorate.squad.pool import Pool
+from quorate.squad.priced import Priced
 from quorate.squad.protocol import DECIDED, Lattice, Policy, Source, Verdict
 from quorate.squad.replaying import Outcome, Stages, replay, stages
 from quorate.squad.rule import Rule
@@ -34,6 +36,7 @@ __all__ = [
     "PathPolicy",
     "Policy",
     "Pool",
+    "Priced",
     "Recorded",
     "Rule",
     "Scaled",

@@ -12,7 +12,7 @@ import numpy as np
 
 from quorate.squad.protocol import Array
 
-__all__ = ["host", "like", "most_probable", "namespace", "wide"]
+__all__ = ["counted", "host", "like", "maxima", "most_probable", "namespace", "wide"]
 
 
 def namespace(x: Array) -> Any:
@@ -48,26 +48,30 @@ def wide(p: Array) -> Array:
     return p.float() if p.dtype.itemsize < 4 else p
 
 
-def most_probable(probs: Array) -> tuple[Array, Array]:
-    """The vote (Eq. 5) and its confidence: ``argmax`` and ``max`` over the classes, the lowest index on a tie.
+def maxima(probs: Array) -> tuple[Array, Array]:
+    """``(max, argmax)`` over the classes of ``[n, C]``, the lowest index on a tie."""
+    if isinstance(probs, np.ndarray):
+        vote = probs.argmax(1)
+        # one gather from the flat array: numpy's max over a short axis costs twice its argmax
+        return probs.reshape(-1)[np.arange(0, probs.size, probs.shape[1]) + vote], vote
+    confidence, vote = probs.max(-1)
+    return confidence, vote
 
-    Args:
-        probs: ``[n, C]``.
+
+def counted(confidence: Array, vote: Array) -> tuple[Array, Array]:
+    """``(vote, confidence)``: -1 and 0 where the maximum is NaN, float64."""
+    xp = namespace(confidence)
+    confidence = xp.astype(confidence, xp.float64)
+    absent = confidence != confidence  # NaN
+    if absent.any():
+        vote, confidence = xp.where(absent, -1, vote), xp.where(absent, 0.0, confidence)
+    return vote, confidence
+
+
+def most_probable(probs: Array) -> tuple[Array, Array]:
+    """The vote (Eq. 5) and its confidence: ``argmax`` and ``max`` over the classes of ``[n, C]``.
 
     Returns:
         ``(vote, confidence)``, int64 and float64; a row with a NaN has vote -1 and confidence 0.
     """
-    xp = namespace(probs)
-    if xp is np:
-        vote = probs.argmax(1)
-        # one gather from the flat array: numpy's max over a short axis costs twice its argmax
-        flat = np.arange(0, probs.size, probs.shape[1]) + vote
-        confidence = probs.reshape(-1)[flat].astype(np.float64)
-    else:
-        confidence, vote = probs.max(-1)
-        confidence = confidence.double()
-    absent = confidence != confidence  # NaN
-    if absent.any():
-        vote = xp.where(absent, -1, vote)
-        confidence = xp.where(absent, 0.0, confidence)
-    return vote, confidence
+    return counted(*maxima(probs))

@@ -4,16 +4,17 @@ Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``G`` thresholds. This file 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from quorate.squad.cost import COSTS
-from quorate.squad.path import PathPolicy, breadth_first, depth_first
+from quorate.squad.path import PathPolicy, breadth_first, by_cumulative_cost, depth_first
 from quorate.squad.policies import Agreement, Cascade, Confidence, Soft, Static
 from quorate.squad.pool import Pool
-from quorate.squad.pool_fit import Fitter, few_states, states_near
+from quorate.squad.pool_fit import Fitter, few_states
 from quorate.squad.protocol import Policy
 from quorate.squad.rule import Rule
 from quorate.squad.temperature import Scaled, fit_temperatures
@@ -156,7 +157,7 @@ def _pools(macs: Array) -> list[Candidate]:
     orders: Iterable[tuple[int, ...]] = permutations(range(num_learners)) if num_learners <= ALL_ORDERS else [by_cost]
     return [pool for order in orders for pool in pool_along(macs, order)] + [
         *_pool("breadth-first", "breadth-first", _as_pairs(breadth_first(macs), num_learners)),
-        *_pool("order of arrival", "order of arrival", None),
+        *_pool("order of arrival", "order of arrival", _as_pairs(by_cumulative_cost(macs), num_learners), arrival=True),
     ]
 
 
@@ -166,10 +167,12 @@ def pool_along(macs: Array, order: Sequence[int]) -> list[Candidate]:
     return _pool("depth-first", "depth-first " + " ".join(map(str, order)), path)
 
 
-def _pool(group: str, walk: str, path: tuple[tuple[int, int], ...] | None) -> list[Candidate]:
+def _pool(group: str, walk: str, along: tuple[tuple[int, int], ...], arrival: bool = False) -> list[Candidate]:
+    path = None if arrival else along
+
     def by(stop: Literal["gate", "confidence"], grid: tuple[float, ...]) -> Candidate:
         def make(fitted: Fitted, threshold: float) -> Policy:
-            return the_pool(fitted.fitter, path).with_(stop=stop, threshold=threshold, path=path)
+            return the_pool(fitted.fitter, along).with_(stop=stop, threshold=threshold, path=path)
 
         return Candidate("pool", f"pool, {stop}, {group}", f"pool, {stop}, {walk}", grid, make, path)
 
@@ -180,19 +183,19 @@ def _as_pairs(path: Sequence[int], num_learners: int) -> tuple[tuple[int, int], 
     return tuple(divmod(branch, num_learners) for branch in path)
 
 
-def the_pool(fitter: Fitter, path: tuple[tuple[int, int], ...] | None) -> Pool:
+def the_pool(fitter: Fitter, along: tuple[tuple[int, int], ...]) -> Pool:
     """The fitted pool: all states where they are few enough, otherwise those near the path."""
     if few_states(fitter.num_exits, fitter.num_learners):
         return fitter.whole()
-    if path is None:
-        raise ValueError("a committee this large has too many states for a pool in order of arrival")
-    return fitter.pool(states_near([path], fitter.num_exits, fitter.num_learners))
+    return fitter.near(along)
 
 
-def fit(votes: Votes) -> Fitted:
-    """Temperatures and the fitter of pools, from calibration votes."""
-    temperatures = fit_temperatures(votes.probs, votes.labels, votes.present)
-    return Fitted(temperatures, Fitter(votes.probs, votes.labels, votes.present))
+def fit(votes: Votes, families: Sequence[str] = FAMILIES, progress: Progress | None = None, what: str = "") -> Fitted:
+    """Temperatures and the fitter of pools, from calibration votes; all states at once where they are few."""
+    fitter = Fitter(votes.probs, votes.labels, votes.present)
+    if "pool" in families and few_states(fitter.num_exits, fitter.num_learners):
+        fitter.whole(None if progress is None else partial(progress, f"fitting the pool{what}"))
+    return Fitted(fit_temperatures(votes.probs, votes.labels, votes.present), fitter)
 
 
 def level_of(policy: Policy, threshold: float) -> float:
@@ -203,8 +206,12 @@ def level_of(policy: Policy, threshold: float) -> float:
 
 
 def traced(candidate: Candidate, fitted: Fitted, votes: Votes) -> Trace:
-    """Every point at which the candidate may stop, on these votes."""
+    """Every point at which the candidate may stop, on these votes.
+
+    A static ensemble waits for everybody, so it is not judged on what had arrived when somebody else stopped.
+    """
     policy = candidate.make(fitted, candidate.grid[0])
+    votes = votes._replace(arrival=None) if candidate.family == "static" else votes
     return trace(
         votes.probs, votes.macs, policy, order=votes.order, arrival=votes.arrival, present=votes.present,
         chained=votes.chained,
@@ -217,9 +224,9 @@ def curve_of(candidate: Candidate, fitted: Fitted, points: Trace, labels: Array,
     if candidate.family == "static":
         fields |= {n: f for n, f in {"f-m": "free_running_macs", "f-mt": "free_running_energy"}.items() if n in fields}
     right_T = points.label == labels
-    spent_T = {name: getattr(points.costs, field).astype(np.float32) for name, field in fields.items()}
+    spent_T = {name: getattr(points.costs, field) for name, field in fields.items()}
     right = np.empty((len(candidate.grid), len(labels)), bool)
-    costs = {name: np.empty(right.shape, np.float32) for name in names}
+    costs = {name: np.empty(right.shape) for name in names}
     for g, threshold in enumerate(candidate.grid):
         at = points.first(level_of(candidate.make(fitted, threshold), threshold))[0][None]
         right[g] = np.take_along_axis(right_T, at, axis=0)
@@ -233,29 +240,50 @@ def folds_of(n: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).permutation(n) % FOLDS
 
 
-def crossfit(
-    votes: Votes, chosen: Sequence[Candidate], names: Sequence[str], progress: Progress | None = None
-) -> list[Curve]:
-    """Curves in which every sample is judged by what was fitted on the other four fifths."""
+def fits_of_folds(votes: Votes, families: Sequence[str] = FAMILIES, progress: Progress | None = None) -> list[Fitted]:
+    """For each fold what is fitted on the other four."""
     n = len(votes.labels)
     if n < 2 * FOLDS:
         raise ValueError(f"cross-fitting needs at least {2 * FOLDS} samples, got {n}")
     fold = folds_of(n)
-    curves = [
-        Curve(c, np.empty((len(c.grid), n), bool), {name: np.empty((len(c.grid), n), np.float32) for name in names})
-        for c in chosen
+    return [
+        fit(votes.rows(np.flatnonzero(fold != f)), families, progress, f", fold {f + 1} of {FOLDS}")
+        for f in range(FOLDS)
     ]
-    done, total = 0, FOLDS * (len(chosen) + 1)
-    for f in range(FOLDS):
+
+
+def crossfit(
+    votes: Votes,
+    chosen: Sequence[Candidate],
+    names: Sequence[str],
+    progress: Progress | None = None,
+    fits: Sequence[Fitted] | None = None,
+) -> list[Curve]:
+    """Curves in which every sample is judged by what was fitted on the other four fifths.
+
+    Args:
+        votes: the samples.
+        chosen: candidates to judge.
+        names: the costs to count.
+        progress: called with what is being done, the steps done, and of how many.
+        fits: what :func:`fits_of_folds` gave, where it is there already.
+    """
+    fits = fits or fits_of_folds(votes, [c.family for c in chosen], progress)
+    n = len(votes.labels)
+    fold = folds_of(n)
+    curves = [
+        Curve(c, np.empty((len(c.grid), n), bool), {name: np.empty((len(c.grid), n)) for name in names}) for c in chosen
+    ]
+    done, total = 0, FOLDS * len(chosen)
+    for f, fitted in enumerate(fits):
         held = np.flatnonzero(fold == f)
-        fitted = fit(votes.rows(np.flatnonzero(fold != f)))
         part = votes.rows(held)
         for candidate, curve in zip(chosen, curves, strict=True):
-            done += 1
-            if progress is not None:
-                progress(f"fold {f + 1} of {FOLDS}: {candidate.name}", done, total)
             of_fold = curve_of(candidate, fitted, traced(candidate, fitted, part), part.labels, names)
             curve.right[:, held] = of_fold.right
             for name in names:
                 curve.costs[name][:, held] = of_fold.costs[name]
+            done += 1
+            if progress is not None:
+                progress(f"judging policies, fold {f + 1} of {FOLDS}", done, total)
     return curves

@@ -37,11 +37,11 @@ def check_probs(probs: Array, present: Array | None, tol: float, offset: int = 0
     num_exits, num_learners, n, _ = probs.shape
     for e in range(num_exits if n else 0):
         for k in range(num_learners):
-            rows = probs[e, k]  # a tensor's sums are torch's, which has threads
+            rows = host(probs[e, k])
             sums = _sums(rows)
-            good = host(abs(sums - 1) <= tol)
+            good = abs(sums - 1) <= tol
             if not rows.min() >= 0:  # NaN included
-                good = good & ~host((rows < 0).any(-1))
+                good = good & ~(rows < 0).any(-1)
             if present is not None:
                 good = good | ~present[e, k]
             if not good.all():

@@ -22,14 +22,16 @@ from quorate.squad.candidates import (
     crossfit,
     curve_of,
     fit,
+    fits_of_folds,
     folds_of,
     traced,
 )
+from quorate.squad.cost import COSTS
 from quorate.squad.tracing import Trace
 from quorate.squad.tuning import Wish, choose, in_milliseconds
 from quorate.squad.votes import Votes
 
-__all__ = ["Comparison", "Duel", "Reading", "compare"]
+__all__ = ["DEVICES", "Comparison", "Duel", "Reading", "compare", "readings_by"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -61,22 +63,26 @@ class Reading(NamedTuple):
 
 
 class Duel(NamedTuple):
-    """The pool against a rival, both chosen for the same allowed drop on the calibration split; 95 % intervals.
+    """The pool (without one, SQUAD) against a rival, both chosen where readings are; 95 % intervals.
 
     Attributes:
         device, allowed: as in :class:`Reading`.
-        pool, rival: the variants.
-        saved: share of the rival's cost that the pool saves.
+        champion, rival: the variants.
+        champion_keeps, rival_keeps: whether a threshold comes so close on the samples it is chosen on; otherwise the
+            closest one is judged.
+        saved: share of the rival's cost that the champion saves.
         saved_interval: of that share.
-        gained: points of accuracy that the pool has over the rival.
+        gained: points of accuracy that the champion has over the rival.
         gained_interval: of those.
         told_apart: whether the accuracies differ beyond chance.
     """
 
     device: str
     allowed: float
-    pool: str
+    champion: str
     rival: str
+    champion_keeps: bool
+    rival_keeps: bool
     saved: float
     saved_interval: tuple[float, float]
     gained: float
@@ -94,7 +100,8 @@ class Comparison:
         static_accuracy: of the soft vote of all learners.
         static_costs: its cost by device.
         readings, duels: see there.
-        oracle: by device and path, ``(cost, accuracy)`` of stopping at the first right answer of the pool.
+        oracle: by device and path, ``(cost, accuracy)`` of stopping at the first right answer of the pool, and at its
+            first answer where none is right: at this accuracy no stopping rule on the path is cheaper.
         curves: by device and group, the points ``(threshold, cost, accuracy)`` of its variant on the judging samples.
     """
 
@@ -180,10 +187,12 @@ class _Judge:
         self.devices, self.votes, self.calibration = devices, votes, calibration
         tried = candidates(votes.macs, [*policies, "static"])
         costs = list(dict.fromkeys(map(self.cost, devices)))
-        self.choosing = crossfit(votes if calibration is None else calibration, tried, costs, progress)
+        families = [*policies, "static"]
+        self.fits = fits_of_folds(votes if calibration is None else calibration, families, progress)
+        self.choosing = crossfit(votes if calibration is None else calibration, tried, costs, progress, self.fits)
         self.judging = self.choosing
         if calibration is not None:
-            fitted = fit(calibration)
+            self.fits = [fitted := fit(calibration, families)]
             self.judging = [curve_of(c, fitted, traced(c, fitted, votes), votes.labels, costs) for c in tried]
         self.static = self.judging[0]
         n = len(votes.labels)
@@ -221,7 +230,6 @@ class _Judge:
         """Both readings of every group."""
         found = []
         soft = self.static.right[0].mean()
-        everybody = np.ones(len(self.fold), bool)
         cost, wish = self.cost(device), Wish(max_drop=allowed)
         for group, members in self.groups().items():
             variant, right, spent, kept = self.chosen(members, device, allowed)
@@ -230,7 +238,7 @@ class _Judge:
                 Reading(group, variant, device, allowed, "calibration", float(spent.mean()) if kept else None, drop)
             )
             mine = [self.judging[i] for i in members]
-            at, g = choose(mine, self.static, wish, cost, everybody)
+            at, g = choose(mine, self.static, wish, cost)
             drop = 100 * float(soft - mine[at].right[g].mean())
             spent_mean = float(mine[at].costs[cost][g].mean(dtype=np.float64))
             name = mine[at].candidate.name
@@ -239,28 +247,26 @@ class _Judge:
         return found
 
     def duels(self, device: str, allowed: float) -> list[Duel]:
-        """The pool against SQUAD, and against the best of all others."""
+        """The pool against SQUAD and against the best of all others; without pools SQUAD against the others."""
 
         def of(keep: Any) -> list[int]:
             return [i for members in self.groups(keep).values() for i in members]
 
-        pools = of(lambda c: c.family == "pool")
-        rivals = {
-            "squad": of(lambda c: c.family == "squad"),
-            "best": of(lambda c: c.family not in ("pool", "static")),
-        }
-        if not pools:
+        pools, squad = of(lambda c: c.family == "pool"), of(lambda c: c.family == "squad")
+        others = of(lambda c: c.family not in ("pool", "static") and (pools or c.family != "squad"))
+        champions, rivals = (pools, [squad, others]) if pools else (squad, [others])
+        if not champions:
             return []
-        mine = self.chosen(pools, device, allowed)
+        mine = self.chosen(champions, device, allowed)
         against = {}
-        for members in rivals.values():
+        for members in rivals:
             if members:
                 theirs = self.chosen(members, device, allowed)
                 against[theirs[0]] = _duel(device, allowed, mine, theirs)
         return list(against.values())
 
     def oracle(self, device: str) -> dict[str, tuple[float, float]]:
-        """Stopping at the first right answer along each path of the gate; at the first vote where the end is wrong."""
+        """Stopping at the first right answer along each path, or at the first answer where none is right."""
         bounds = {}
         for members in self.groups(lambda c: c.family == "pool" and "gate" in c.group).values():
             i = members[0]
@@ -271,21 +277,15 @@ class _Judge:
         return bounds
 
     def _oracle(self, candidate: Candidate, device: str) -> tuple[float, float]:
-        from quorate.squad.cost import COSTS
-
         spent = accuracy = 0.0
-        for f in np.unique(self.fold):
-            held = np.flatnonzero(self.fold == f)
-            fitted = fit(
-                self.votes.rows(np.flatnonzero(self.fold != f)) if self.calibration is None else self.calibration
-            )
-            part = self.votes.rows(held)
+        for f, fitted in enumerate(self.fits):
+            part = self.votes.rows(np.flatnonzero(self.fold == f))
             points: Trace = traced(candidate, fitted, part)
             right = points.label == part.labels
-            at = np.where(right[-1], right.argmax(0), 0)[None]
+            at = np.where(right.any(0), right.argmax(0), (points.label >= 0).argmax(0))[None]
             cost = getattr(points.costs, COSTS[self.cost(device)])
             spent += float(np.take_along_axis(cost, at, 0).sum())
-            accuracy += float(np.take_along_axis(right, at, 0).sum())
+            accuracy += float(right.any(0).sum())
         return spent / len(self.fold), accuracy / len(self.fold)
 
     def points(self, device: str) -> dict[str, list[tuple[float, float, float]]]:
@@ -315,7 +315,7 @@ def _duel(
     at = table.mean(0)
     low, high = _percentiles(gained)
     return Duel(
-        device, allowed, mine[0], theirs[0], float(1 - at[0] / at[1]), _percentiles(saved),
+        device, allowed, mine[0], theirs[0], mine[3], theirs[3], float(1 - at[0] / at[1]), _percentiles(saved),
         float(100 * (at[2] - at[3])), (low, high), not low <= 0 <= high,
     )  # fmt: skip
 

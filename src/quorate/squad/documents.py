@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from quorate.squad.policies import Agreement, Cascade, Confidence, Soft, Static
 from quorate.squad.pool import Pool
+from quorate.squad.priced import Priced
 from quorate.squad.protocol import Policy
 from quorate.squad.rule import Rule
 from quorate.squad.temperature import Scaled
@@ -40,9 +43,12 @@ def policy_to_document(policy: Policy) -> dict[str, Any]:
     if isinstance(policy, Scaled):
         rows = [list(row) for row in policy.temperatures]
         return {"name": "scaled", "policy": policy_to_document(policy.policy), "temperatures": rows}
+    if isinstance(policy, Priced):
+        table = [list(row) for row in policy.costs]
+        return {"name": "priced", "policy": policy_to_document(policy.policy), "costs": table}
     names = {kind: name for name, kind in PLAIN.items()}
     if type(policy) in names:
-        return {"name": names[type(policy)], **{name: getattr(policy, name) for name in _fields(type(policy))}}
+        return {"name": names[type(policy)], **{name: _plain(getattr(policy, name)) for name in _fields(type(policy))}}
     raise TypeError(f"only the policies of quorate can be written, got {type(policy).__name__}")
 
 
@@ -63,6 +69,8 @@ def policy_from_document(document: Mapping[str, Any]) -> Policy:
             return Pool.from_json(values)
         if name == "scaled":
             return Scaled(policy_from_document(values.pop("policy")), values.pop("temperatures"))
+        if name == "priced":
+            return Priced(policy_from_document(values.pop("policy")), values.pop("costs"))
         if name in PLAIN:
             known = _fields(PLAIN[name])
             if set(values) != set(known):
@@ -71,8 +79,13 @@ def policy_from_document(document: Mapping[str, Any]) -> Policy:
             return plain
     except (KeyError, TypeError, IndexError, OverflowError) as error:
         raise ValueError(f"does not describe the policy {name!r} ({type(error).__name__}: {error})") from error
-    raise ValueError(f"policy must be one of {', '.join([*PLAIN, 'pool', 'scaled'])}, got {name!r}")
+    raise ValueError(f"policy must be one of {', '.join([*PLAIN, 'pool', 'scaled', 'priced'])}, got {name!r}")
 
 
 def _fields(kind: Any) -> list[str]:
     return [field.name for field in fields(kind)]
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as the number that JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -92,15 +92,16 @@ def confidence(confidences: Array, panel: Array, critical: Sequence[float] | Non
         (0.98, 0.916862)
     """
     xp = namespace(confidences)
+    on_panel = xp.astype(panel, xp.float64)
     n, total = confidences[0] * 0.0, confidences[0] * 0.0
-    for c, on in zip(confidences, panel, strict=True):
+    for c, on in zip(confidences, on_panel, strict=True):
         n, total = n + on, total + c * on
     some = xp.maximum(n, n * 0 + 1)
     mean = total / some
     if critical is None:
         return mean, xp.where(n == 0, -xp.inf, mean)
     squares = n * 0
-    for c, on in zip(confidences, panel, strict=True):
+    for c, on in zip(confidences, on_panel, strict=True):
         off = (c - mean) * on
         squares = squares + off * off
     alone = n < 2

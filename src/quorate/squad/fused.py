@@ -9,7 +9,7 @@ This file knows the rule's stage functions, and no other policy.
 
 from typing import NamedTuple
 
-from quorate.squad.arrays import host, most_probable, namespace
+from quorate.squad.arrays import counted, host, maxima, namespace
 from quorate.squad.exit_test import confidence
 from quorate.squad.protocol import Array, Verdict
 from quorate.squad.rule import Rule, mean_distribution
@@ -77,8 +77,7 @@ def _ballots(probs: Array, present: Array | None, order: Array) -> tuple[Array, 
     for e in range(num_exits):
         for m in range(num_learners):
             k = int(order[e, m, 0]) if shared else m
-            vote, confidence_ = most_probable(probs[e, k])
-            votes[e, m], sure[e, m] = host(vote), host(confidence_)
+            votes[e, m], sure[e, m] = counted(*(host(x) for x in maxima(probs[e, k])))
             if present is not None:
                 votes[e, m][~present[e, k]] = -1
                 sure[e, m][~present[e, k]] = 0
@@ -145,14 +144,14 @@ def conclude(examined: Examined, exit_: Array, passed: Array) -> Verdict:
     label = xp.full_like(exit_, -1)
     sure = xp.zeros(n, dtype=xp.float64, device=device)
     probs = xp.zeros((n, examined.probs.shape[-1]), dtype=examined.probs.dtype, device=device)
-    waited = xp.full((num_exits, num_learners, n), -1, dtype=xp.int64, device=device)
+    waited = xp.full((num_exits, num_learners, n), -1, dtype=xp.int16, device=device)
     cast = xp.zeros((num_exits, num_learners, n), dtype=xp.bool, device=device)
     for e in range(num_exits):
         rows = xp.nonzero(exit_ == e)[0]
         label[rows], sure[rows], probs[rows] = answer(examined, e, rows)
         for m in range(num_learners):
             heard = (examined.wait[e] >= m) & (exit_ >= e)
-            rank = xp.where(heard, m, -1)
+            rank = xp.astype(heard, xp.int16) * (m + 1) - 1
             voted = heard & (examined.votes[e, m] >= 0)
             if examined.order.shape[2] == 1:
                 k = int(examined.order[e, m, 0])

@@ -5,6 +5,7 @@ This file knows nothing that is fitted: see ``pool`` and ``temperature``.
 """
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -103,6 +104,7 @@ class Confidence(PathPolicy):
     def __post_init__(self) -> None:
         """Refuse what could never decide."""
         check_threshold(self.threshold)
+        object.__setattr__(self, "learner", operator.index(self.learner))
 
     def __str__(self) -> str:
         """As tables name it."""
@@ -286,4 +288,4 @@ class Agreement(PathPolicy):
         for vote in votes:
             agree = xp.sum(xp.astype((votes == vote) & (vote >= 0), xp.int64), axis=0)
             most = xp.maximum(most, agree)
-        return most / num_learners
+        return xp.astype(most, xp.float64) / num_learners

@@ -66,7 +66,7 @@ class Pool(PathPolicy):
         floor: probabilities below it count as it, so that one learner cannot veto the others.
         stop: ``"gate"``: when the chance of repair is below the threshold. ``"confidence"``: when the pool's largest
             probability is above it.
-        threshold: in (0, 1).
+        threshold: in [0, 1).
         path_: branches in the order asked, ``e * K + k``; None: votes count in order of arrival.
         notes: what could not be fitted, in words.
 
@@ -96,6 +96,15 @@ class Pool(PathPolicy):
         num_states, num_learners = self.depths.shape
         if self.weights.shape != self.depths.shape or self.gates.shape != (num_states, 3 * len(FEATURES) + 1):
             raise ValueError(f"weights and gates must have a row for each of {num_states} states")
+        if not all(np.isfinite(table).all() for table in (self.weights, self.gates)):
+            raise ValueError("weights and gates must be finite")
+        if (
+            not ((self.depths >= -1) & (self.depths < self.num_exits)).all()
+            or (self.depths.max(1, initial=-1) < 0).any()
+        ):
+            raise ValueError(f"states must hold exits -1 to {self.num_exits - 1}, and somebody who has voted")
+        if not (self.gates[:, len(FEATURES) : 2 * len(FEATURES)] > 0).all():
+            raise ValueError("scales of gates must be positive")
         if (self.num_exits + 1) ** num_learners >= 2**63:
             raise ValueError(f"a pool of {num_learners} learners with {self.num_exits} exits has too many states")
         codes = self._code(self.depths.T)

@@ -18,7 +18,7 @@ from quorate.squad.checks import check_present, check_probs, check_shape, tolera
 from quorate.squad.pool import FEATURES, Pool, features, softmax
 from quorate.squad.protocol import Array
 
-__all__ = ["Fitter", "fit_pool"]
+__all__ = ["Fitter", "few_states", "fit_pool", "states_near"]
 
 Depths: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -98,6 +98,7 @@ class Fitter:
         self.floor, self.ridge = floor, ridge
         self.fitted: dict[Depths, tuple[Floats, Floats, str | None]] = {}
         self._whole: Pool | None = None
+        self._near: dict[tuple[tuple[int, int], ...], Pool] = {}
         self._everybody = (self.num_exits - 1,) * self.num_learners
 
     def whole(self, progress: Progress | None = None) -> Pool:
@@ -112,6 +113,12 @@ class Fitter:
             every = product(range(-1, self.num_exits), repeat=self.num_learners)
             self._whole = self.pool((d for d in every if max(d) >= 0), progress)
         return self._whole
+
+    def near(self, path: tuple[tuple[int, int], ...]) -> Pool:
+        """The pool that knows the states near one path; put together once."""
+        if path not in self._near:
+            self._near[path] = self.pool(states_near([path], self.num_exits, self.num_learners))
+        return self._near[path]
 
     def pool(self, states: Iterable[Depths], progress: Progress | None = None) -> Pool:
         """The pool that knows ``states``; a state without a single sample is left out."""

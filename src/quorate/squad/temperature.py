@@ -27,7 +27,8 @@ def cooled(probs: Array, temperature: float) -> Array:
     if temperature == 1:
         return probs
     xp = namespace(probs)
-    p = wide(probs) ** (1 / temperature)
+    p = wide(probs)
+    p = (p / xp.max(p, axis=-1)[..., None]) ** (1 / temperature)  # the largest is 1 and cannot vanish
     return p / xp.sum(p, axis=-1)[..., None]
 
 

@@ -1,9 +1,10 @@
 """Tuning by wish: the cheapest policy that keeps what the user asks for, and how sure that promise is.
 
-Weights, temperatures, paths and thresholds are all judged on samples they were not chosen on: five-fold cross-fitting
-for what is fitted, and for the promise the choice itself is repeated without the fold that judges it.
+Weights and temperatures are judged on samples they were not fitted on (five-fold cross-fitting), and for the promise
+the choice of policy, path and threshold is repeated without the fold that judges it. Its interval is that of bootstrap
+samples in which the choice is made again and judged on those left out.
 
-Shapes: ``N`` samples, ``G`` thresholds. This file does not know how any policy decides.
+Shapes: ``N`` samples, ``R`` resamples. This file does not know how any policy decides.
 """
 
 from collections.abc import Sequence
@@ -18,20 +19,27 @@ from quorate.squad.candidates import (
     FOLDS,
     Candidate,
     Curve,
+    Fitted,
     Progress,
     candidates,
     crossfit,
     fit,
+    fits_of_folds,
     folds_of,
     pool_along,
 )
 from quorate.squad.cost import COSTS
+from quorate.squad.priced import Priced
 from quorate.squad.protocol import Policy
 from quorate.squad.votes import Votes
 
 __all__ = ["Point", "Tuned", "Wish", "choose", "in_milliseconds", "tune"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
+STAGELESS = ("confidence", "cascade", "soft", "agreement", "pool")
+RESAMPLES = 200
+SLACK = 1e-9
+
 CostName: TypeAlias = Literal["lazy", "free-running", "free-running-energy", "f-m", "f-mt", "eager", "milliseconds"]
 
 
@@ -59,15 +67,15 @@ class Wish:
             object.__setattr__(self, "max_drop", 0.5)
         if self.max_drop is not None and not 0 <= self.max_drop <= 100:
             raise ValueError(f"max_drop must lie in 0 to 100 points, got {self.max_drop:g}")
-        if self.budget is not None and not self.budget > 0:
-            raise ValueError(f"budget must be positive, got {self.budget:g}")
+        if self.budget is not None and not 0 < self.budget < float("inf"):
+            raise ValueError(f"budget must be positive and finite, got {self.budget:g}")
         if self.cost not in (*COSTS, "milliseconds"):
             raise ValueError(f"cost must be one of {', '.join((*COSTS, 'milliseconds'))}, got {self.cost!r}")
 
     def keeps(self, drop: float, cost: float) -> bool:
         """Whether a policy that loses ``drop`` points at this mean cost is what was wished for."""
-        within = self.max_drop is None or drop <= self.max_drop + 1e-9
-        return within and (self.budget is None or cost <= self.budget)
+        within = self.max_drop is None or drop <= self.max_drop + SLACK
+        return within and (self.budget is None or cost <= self.budget * (1 + SLACK))
 
 
 class Point(NamedTuple):
@@ -88,7 +96,8 @@ class Tuned:
     Attributes:
         policy: fitted on all samples, ready to decide.
         wish: what was asked.
-        kept: whether the chosen policy keeps the wish on the samples it was chosen on.
+        kept: whether the chosen policy keeps the wish on the samples it was chosen on, and
+        promised: whether what is promised keeps it too.
         chosen: the chosen point, as its curve says (a little optimistic: it was chosen for it).
         samples: number of calibration samples.
         static_accuracy: of the soft vote of all learners.
@@ -106,6 +115,7 @@ class Tuned:
     policy: Policy
     wish: Wish
     kept: bool
+    promised: bool
     chosen: Point
     samples: int
     static_accuracy: float
@@ -141,7 +151,9 @@ def tune(
         progress: called with what is being done, the steps done, and of how many.
 
     Note:
-        Beyond four learners the pool's order is found greedily: one learner after the other, each time the one that
+        The promise leaves out the fold that judges it when it chooses; what was fitted for the other folds has seen
+        that fold, so a little optimism stays. Judged on 20,000 fresh samples the drop was right on average. Beyond
+        four learners the pool's order is found greedily: one learner after the other, each time the one that
         makes the whole path cheapest.
 
     Example:
@@ -154,45 +166,62 @@ def tune(
         (True, True)
     """
     wish = wish or Wish()
-    votes = in_milliseconds(votes, wish.batch) if wish.cost == "milliseconds" else votes
-    cost = "lazy" if wish.cost == "milliseconds" else wish.cost
-    tried = candidates(votes.macs, [*policies, "static"])  # static comes first: all are measured against it
-    curves = crossfit(votes, tried, [cost], progress)
+    timed = wish.cost == "milliseconds"
+    votes = in_milliseconds(votes, wish.batch) if timed else votes
+    cost = "lazy" if timed else wish.cost
+    if cost in ("f-m", "f-mt") and not (policies := [p for p in policies if p not in STAGELESS]):
+        raise ValueError(f"no policy but squad and static has a cost {wish.cost!r}: it is one of stages")
+    families = [*policies, "static"]
+    fits = fits_of_folds(votes, families, progress)
+    curves = crossfit(votes, candidates(votes.macs, families), [cost], progress, fits)
     if "pool" in policies and votes.macs.shape[1] > ALL_ORDERS:
-        curves += _greedy_orders(votes, wish, cost, curves, progress)
-    static = curves[0]
-    usable = [c for c in curves if np.isfinite(c.costs[cost]).all() and (c is not static or "static" in policies)]
-    if not usable:
-        raise ValueError(f"none of the policies {', '.join(policies)} has a cost {wish.cost!r}: it is one of stages")
-    everybody = np.ones(len(votes.labels), bool)
-    at, g = choose(usable, static, wish, cost, everybody)
-    right, spent = _judged(usable, static, wish, cost)
-    chosen = _point(usable[at], static, cost, g)
-    fitted = fit(votes)
+        curves += _greedy_orders(votes, wish, cost, curves, fits, progress)
+    static = curves[0]  # all are measured against it
+    usable = [c for c in curves if c is not static or "static" in policies]
+    at, g = choose(usable, static, wish, cost)
     candidate = usable[at].candidate
-    policy = candidate.make(fitted, candidate.grid[g])
-    drop = 100 * (static.right[0].astype(float) - right)
+    policy = candidate.make(fit(votes, [candidate.family]), candidate.grid[g])
     notes = list(getattr(policy, "notes", ()))
-    if wish.max_drop is not None and drop.mean() > wish.max_drop:
+    if timed:
+        policy = Priced(policy, votes.macs.tolist())
+    return _tuned(policy, usable, static, wish, cost, (at, g), notes)
+
+
+def _tuned(
+    policy: Policy,
+    curves: Sequence[Curve],
+    static: Curve,
+    wish: Wish,
+    cost: str,
+    choice: tuple[int, int],
+    notes: list[str],
+) -> Tuned:
+    right, spent = _judged(curves, static, wish, cost)
+    chosen = _point(curves[choice[0]], static, cost, choice[1])
+    drop = float(100 * (static.right[0].mean() - right.mean()))
+    drop_interval, cost_interval = _intervals(curves, static, wish, cost, drop, float(spent.mean()))
+    promised = wish.keeps(drop, float(spent.mean()))
+    if not promised:
         notes.append(
-            f"where the choice was judged without its own samples it lost {drop.mean():.2f} points, more than wished: "
-            f"{len(right):,} samples are few to choose on"
+            f"judged without the samples it was chosen on, the choice does not keep the wish (a drop of {drop:.2f} "
+            f"points): {len(right):,} samples are few to choose on, or the wish is at the edge"
         )
     return Tuned(
         policy=policy,
         wish=wish,
         kept=wish.keeps(chosen.drop, chosen.cost),
+        promised=promised,
         chosen=chosen,
         samples=len(right),
         static_accuracy=float(static.right[0].mean()),
         accuracy=float(right.mean()),
-        drop=float(drop.mean()),
-        drop_interval=_interval(drop),
+        drop=drop,
+        drop_interval=drop_interval,
         cost=float(spent.mean()),
-        cost_interval=_interval(spent),
+        cost_interval=cost_interval,
         static_cost=float(static.costs[cost].mean()),
-        best=_best(usable, static, wish, cost),
-        frontier=_frontier(usable, static, cost),
+        best=_best(curves, static, wish, cost),
+        frontier=_frontier(curves, static, cost),
         notes=notes,
     )
 
@@ -204,59 +233,84 @@ def in_milliseconds(votes: Votes, batch: int) -> Votes:
     if batch not in votes.milliseconds:
         known = ", ".join(map(str, sorted(votes.milliseconds)))
         raise ValueError(f"milliseconds were measured at batch sizes {known}, not at {batch}")
-    return votes._replace(macs=np.asarray(votes.milliseconds[batch], dtype=np.float64))
+    return votes._replace(macs=np.asarray(votes.milliseconds[batch], dtype=np.float64), order=None)
 
 
-def choose(curves: Sequence[Curve], static: Curve, wish: Wish, cost: str, rows: Array) -> tuple[int, int]:
-    """``(curve, threshold)`` that fit the wish best on some samples, or miss it least where none keeps it."""
-    soft = float(static.right[0, rows].mean())
-    best: tuple[tuple[float, ...], int, int] | None = None
-    for i, curve in enumerate(curves):
-        accuracy, spent = curve.right[:, rows].mean(1), curve.costs[cost][:, rows].mean(1, dtype=np.float64)
-        for g in range(len(accuracy)):
-            drop = 100 * (soft - float(accuracy[g]))
-            key = (*_misses(wish, drop, float(spent[g])), i, g)
-            if best is None or key < best[0]:
-                best = (key, i, g)
-    if best is None:
+def choose(curves: Sequence[Curve], static: Curve, wish: Wish, cost: str, rows: Array | None = None) -> tuple[int, int]:
+    """``(curve, threshold)`` that fit the wish best on some samples, or miss it least where none keeps it.
+
+    Args:
+        curves: candidates.
+        static: what drops are measured against.
+        wish: what is wished for.
+        cost: the cost that counts.
+        rows: ``[N]`` which samples; all unless given.
+    """
+    n = static.right.shape[1]
+    weight = np.ones((n, 1)) if rows is None else np.asarray(rows, dtype=np.float64)[:, None]
+    return _choices(curves, static, wish, cost, weight)[0]
+
+
+def _choices(curves: Sequence[Curve], static: Curve, wish: Wish, cost: str, weight: Array) -> list[tuple[int, int]]:
+    """The choice on each of ``R`` weightings ``[N, R]`` of the samples."""
+    if not curves:
         raise ValueError("there is no candidate to choose from")
-    return best[1], best[2]
-
-
-def _misses(wish: Wish, drop: float, cost: float) -> tuple[float, ...]:
-    """What is sorted by: first what keeps the wish; then the cost, or with a budget alone the accuracy."""
-    over = 0.0 if wish.budget is None else max(0.0, cost / wish.budget - 1)
-    below = 0.0 if wish.max_drop is None else max(0.0, drop - wish.max_drop - 1e-9)
-    wanted = (cost, drop) if wish.max_drop is not None else (drop, cost)
-    return (over, below, *wanted)
+    total = weight.sum(0)
+    soft = np.einsum("n,nr->r", static.right[0].astype(float), weight) / total
+    accuracy = np.concatenate([np.einsum("gn,nr->gr", c.right.astype(float), weight) for c in curves]) / total
+    spent = np.concatenate([np.einsum("gn,nr->gr", c.costs[cost], weight) for c in curves]) / total
+    where = [(i, g) for i, c in enumerate(curves) for g in range(len(c.right))]
+    drop = 100 * (soft - accuracy)
+    over = np.zeros_like(spent) if wish.budget is None else np.maximum(0, spent / wish.budget - 1 - SLACK)
+    below = np.zeros_like(drop) if wish.max_drop is None else np.maximum(0, drop - wish.max_drop - SLACK)
+    # first what keeps the wish, then the cost (with a budget alone the accuracy), then the other of the two
+    then = (spent, drop) if wish.max_drop is not None else (drop, spent)
+    return [where[np.lexsort([x[:, r] for x in (*then[::-1], below, over)])[0]] for r in range(weight.shape[1])]
 
 
 def _judged(curves: Sequence[Curve], static: Curve, wish: Wish, cost: str) -> tuple[Array, Array]:
     """``[N]`` right and cost of each sample, the choice made on the other folds."""
     n = static.right.shape[1]
     fold, right, spent = folds_of(n), np.empty(n), np.empty(n)
-    for f in range(FOLDS):
+    choices = _choices(curves, static, wish, cost, np.stack([fold != f for f in range(FOLDS)], axis=1).astype(float))
+    for f, (i, g) in enumerate(choices):
         held = fold == f
-        i, g = choose(curves, static, wish, cost, ~held)
         right[held], spent[held] = curves[i].right[g, held], curves[i].costs[cost][g, held]
     return right, spent
 
 
+def _intervals(
+    curves: Sequence[Curve], static: Curve, wish: Wish, cost: str, drop: float, spent: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """95 % intervals of the promised drop and cost: choose on bootstrap samples, judge on those left out."""
+    n = static.right.shape[1]
+    rng = np.random.default_rng(0)
+    weight = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES).T.astype(float)
+    drops, costs = [], []
+    for r, (i, g) in enumerate(_choices(curves, static, wish, cost, weight)):
+        out = weight[:, r] == 0
+        drops.append(100 * (static.right[0, out].mean() - curves[i].right[g, out].mean()))
+        costs.append(curves[i].costs[cost][g, out].mean())
+    least = 300 / n  # three in n: what n samples without a single difference leave open
+    low, high = np.percentile(drops, [2.5, 97.5])
+    cheap, dear = np.percentile(costs, [2.5, 97.5])
+    return (
+        (min(float(low), drop - least), max(float(high), drop + least)),
+        (min(float(cheap), spent), max(float(dear), spent)),
+    )
+
+
 def _greedy_orders(
-    votes: Votes, wish: Wish, cost: str, curves: Sequence[Curve], progress: Progress | None
+    votes: Votes, wish: Wish, cost: str, curves: Sequence[Curve], fits: Sequence[Fitted], progress: Progress | None
 ) -> list[Curve]:
     """Depth-first pools along the order found by taking, one after the other, the learner that makes it cheapest."""
-    num_learners = votes.macs.shape[1]
     left = np.argsort(votes.macs.sum(0), kind="stable").tolist()
     order: list[int] = []
-    everybody = np.ones(len(votes.labels), bool)
-    found: list[Curve] = []
-    while len(order) < num_learners - 1:
+    while len(left) > 1:
         tried = [pool_along(votes.macs, [*order, k, *(j for j in left if j != k)])[0] for k in left]
-        found = crossfit(votes, tried, [cost], progress)
-        at, _ = choose(found, curves[0], wish, cost, everybody)
+        at, _ = choose(crossfit(votes, tried, [cost], progress, fits), curves[0], wish, cost)
         order.append(left.pop(at))
-    return crossfit(votes, pool_along(votes.macs, [*order, *left]), [cost], progress)
+    return crossfit(votes, pool_along(votes.macs, [*order, *left]), [cost], progress, fits)
 
 
 def _point(curve: Curve, static: Curve, cost: str, g: int) -> Point:
@@ -269,10 +323,9 @@ def _point(curve: Curve, static: Curve, cost: str, g: int) -> Point:
 
 def _best(curves: Sequence[Curve], static: Curve, wish: Wish, cost: str) -> dict[str, Point | None]:
     best: dict[str, Point | None] = {}
-    everybody = np.ones(static.right.shape[1], bool)
     for family in dict.fromkeys(curve.candidate.family for curve in curves):
         mine = [curve for curve in curves if curve.candidate.family == family]
-        at, g = choose(mine, static, wish, cost, everybody)
+        at, g = choose(mine, static, wish, cost)
         point = _point(mine[at], static, cost, g)
         best[family] = point if wish.keeps(point.drop, point.cost) else None
     return best
@@ -286,10 +339,3 @@ def _frontier(curves: Sequence[Curve], static: Curve, cost: str) -> list[Point]:
         if not frontier or point.accuracy > frontier[-1].accuracy:
             frontier.append(point)
     return frontier
-
-
-def _interval(values: Array) -> tuple[float, float]:
-    """95 % interval of the mean of paired differences."""
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
-    mean = float(values.mean())
-    return mean - 1.96 * error, mean + 1.96 * error

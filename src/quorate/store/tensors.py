@@ -20,8 +20,10 @@ LARGEST_HEADER = 16 * 2**20
 TYPES = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64"}
 
 
-def read_tensors(path: Path, names: Collection[str]) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+def read_tensors(path: Path, names: Collection[str] | None) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     """The tensors of the file and its text metadata; ``ValueError`` says what is wrong with it.
+
+    ``names`` are those that it may hold; None: any.
 
     Example:
         >>> from safetensors.numpy import save_file
@@ -38,7 +40,7 @@ def read_tensors(path: Path, names: Collection[str]) -> tuple[dict[str, np.ndarr
         with safe_open(path, framework="numpy") as file:
             found = sorted(file.keys())
             for name in found:
-                if name not in names:
+                if names is not None and name not in names:
                     raise ValueError(f"holds {short(name)}, which is none of {', '.join(names)}: is it another file?")
                 if (kind := file.get_slice(name).get_dtype()) not in TYPES:
                     raise ValueError(f"{name} has the type {kind}, which numpy does not have: write it as F32")
