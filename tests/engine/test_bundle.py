@@ -185,7 +185,10 @@ HOSTILE = {
     "missing policy": (lambda b: (b / "policy.json").unlink(), "policy.json: cannot be read"),
     "edited manifest": (edited, "manifest.json: does not match its checksum"),
     "empty manifest": (lambda b: (b / "manifest.json").write_text(""), "is not JSON"),
-    "foreign manifest": (lambda b: (b / "manifest.json").write_text('{"name": "app"}'), "no manifest of quorate"),
+    "foreign manifest": (
+        lambda b: (b / "manifest.json").write_text('{"name": "app"}'),
+        "is JSON, but not of the schema quorate.bundle",
+    ),
     "newer": (lambda b: reseal(b, lambda m: m.update(version=9)), "reads up to 1: update quorate"),
     "file elsewhere": (
         lambda b: reseal(b, lambda m: (m["branches"][1].__setitem__(0, "../x"), m["files"].update({"../x": "0"}))),
@@ -285,13 +288,13 @@ def test_without_the_runtime_the_error_names_the_package(shipped, monkeypatch):
 
 
 def test_what_cannot_be_loaded_is_refused(shipped, tmp_path):
-    with pytest.raises(QuorateError, match="is no bundle"):
+    with pytest.raises(QuorateError, match="is neither a bundle"):
         quorate.load(tmp_path)
     with pytest.raises(ValueError, match="source must be one of lazy, eager"):
         quorate.load(shipped, source="greedy")
     with pytest.raises(ValueError, match="threads must be at least 1"):
         quorate.load(shipped, threads=0)
-    with pytest.raises(ValueError, match="backend must be 'onnxruntime'"):
+    with pytest.raises(ValueError, match="backend must be .onnxruntime. or None for a bundle"):
         quorate.load(shipped, backend="torch")
     with pytest.raises(ValueError, match="only a committee of torch learners can move"):
         quorate.load(shipped, threads=1).to("cpu")

@@ -8,6 +8,6 @@ from quorate.engine.committee import Committee
 from quorate.engine.networks import Networks
 from quorate.engine.progress import Fault
 from quorate.engine.sources import Eager, Lazy
-from quorate.store.bundle import InputSpec
+from quorate.store.run import InputSpec
 
 __all__ = ["Answer", "Committee", "Eager", "Fault", "InputSpec", "Lazy", "Networks"]

@@ -25,7 +25,7 @@ from quorate.squad.replaying import outcome_of
 from quorate.squad.tuning import Tuned, Wish
 from quorate.squad.tuning import tune as tune_votes
 from quorate.squad.votes import Votes
-from quorate.store.bundle import InputSpec
+from quorate.store.run import InputSpec
 
 if TYPE_CHECKING:
     import os

@@ -12,7 +12,7 @@ import numpy as np
 
 from quorate.engine.networks import Array
 from quorate.squad.arrays import host
-from quorate.store.bundle import InputSpec
+from quorate.store.run import InputSpec
 
 __all__ = ["Prepared", "Tensors", "prepare"]
 

@@ -1,16 +1,21 @@
-"""Loading committees from disk.
+"""Loading committees from disk: runs with torch, bundles with ONNX Runtime alone.
 
-This file does not know how branches run, nor what a bundle looks like inside.
+This file does not know how branches run, nor what a run or a bundle looks like inside.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from quorate.engine.committee import SOURCES, Committee
 from quorate.errors import QuorateError
 from quorate.store.bundle import is_bundle, read_bundle
 from quorate.store.faults import on_disk
+from quorate.store.run import RunFolder
+
+if TYPE_CHECKING:
+    from quorate.nets.learner import Learner
 
 __all__ = ["load"]
 
@@ -18,36 +23,55 @@ __all__ = ["load"]
 def load(
     path: str | os.PathLike[str],
     *,
-    backend: Literal["onnxruntime"] | None = None,
+    backend: Literal["onnxruntime", "torch"] | None = None,
     source: Literal["lazy", "eager"] = "lazy",
     threads: int | None = None,
+    device: Any = "cpu",
+    build: "Callable[[int], Learner] | None" = None,
 ) -> Committee:
-    """Load a bundle: with the base package and ONNX Runtime alone, without torch.
+    """Load a committee: a bundle needs the base package and ONNX Runtime alone, a run needs torch.
 
     Args:
-        path: its folder.
-        backend: ``"onnxruntime"``, which a bundle is for; None is the same.
+        path: the folder of a bundle or of a finished run.
+        backend: ``"onnxruntime"`` for a bundle, ``"torch"`` for a run; None: the one that fits.
         source: as for :class:`Committee`.
-        threads: how many each branch may use; None: all that this process may.
+        threads: for a bundle, how many each branch may use; None: all that this process may.
+        device: for a run, where its learners run.
+        build: for a run of networks of the user's own, gives learner ``k`` with any weights.
 
     Raises:
-        QuorateError: one line, where the bundle is missing, cut off, changed, foreign or too new. Nothing has run then.
+        QuorateError: one line, where it is missing, cut off, changed, foreign or too new. Nothing has run then.
         ModuleNotFoundError: ONNX Runtime is not installed.
+        ValueError: for arguments that do not fit what is loaded.
 
     Example:
         >>> import quorate
         >>> quorate.load("/nowhere")
         Traceback (most recent call last):
-        quorate.errors.QuorateError: /nowhere: is no bundle: a folder with a manifest.json; export one with ...
+        quorate.errors.QuorateError: /nowhere: is neither a bundle (manifest.json) nor a finished run ...
     """
-    if backend not in (None, "onnxruntime"):
-        raise ValueError(f"backend must be 'onnxruntime' or None for a bundle, got {backend!r}")
     if source not in SOURCES:
         raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
-    if not is_bundle(path):
+    kind = "onnxruntime" if is_bundle(path) else "torch" if RunFolder(path).committee.is_file() else None
+    if kind is None:
         raise QuorateError(
-            f"{Path(path)}: is no bundle: a folder with a manifest.json; export one with committee.export(path)"
+            f"{Path(path)}: is neither a bundle (manifest.json) nor a finished run (committee.json): check the path"
         )
+    if backend not in (None, kind):
+        what = "bundle" if kind == "onnxruntime" else "run"
+        raise ValueError(f"backend must be {kind!r} or None for a {what}, got {backend!r}")
+    if kind == "onnxruntime":
+        if build is not None or str(device) != "cpu":
+            raise ValueError("device and build are for runs: a bundle holds its networks, which run on the CPU")
+        return _load_bundle(path, source, threads)
+    if threads is not None:
+        raise ValueError("threads are for bundles: a run uses torch's own, see torch.set_num_threads")
+    from quorate.engine.runs import load_run
+
+    return load_run(path, source=source, device=device, build=build)
+
+
+def _load_bundle(path: str | os.PathLike[str], source: Literal["lazy", "eager"], threads: int | None) -> Committee:
     bundle = read_bundle(path)
     try:
         from quorate.engine.onnx_networks import OnnxNetworks

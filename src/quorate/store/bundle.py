@@ -11,7 +11,6 @@ Shapes: ``E`` exits, ``K`` learners, ``C`` classes. This file does not know how 
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,51 +22,15 @@ import numpy as np
 
 from quorate.squad.checks import check_macs
 from quorate.squad.protocol import Policy
-from quorate.store.atomic import write_atomic
 from quorate.store.faults import on_disk, short
 from quorate.store.policies import read_policy
+from quorate.store.run import InputSpec
+from quorate.store.schema import read_document, write_document
 
-__all__ = ["Bundle", "InputSpec", "is_bundle", "read_bundle", "write_manifest"]
+__all__ = ["Bundle", "is_bundle", "read_bundle", "write_manifest"]
 
 SCHEMA, VERSION, MANIFEST, POLICY = "quorate.bundle", 1, "manifest.json", "policy.json"
-LARGEST_MANIFEST = 16 * 2**20
 LARGEST_FILE = 2 * 2**30  # what one graph can hold
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """How a learner sees an image: its size, its channels, and what is a normal pixel.
-
-    Attributes:
-        height: of the images it reads.
-        width: of the images it reads.
-        channels: of the images it reads; a grey image is repeated for a learner of more.
-        mean: of each channel, of pixels in 0..1.
-        std: of each channel, of pixels in 0..1.
-
-    Example:
-        >>> InputSpec(32, 32, 1, (0.5,), (0.25,)).channels
-        1
-    """
-
-    height: int
-    width: int
-    channels: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse what no image can be."""
-        object.__setattr__(self, "mean", tuple(float(m) for m in self.mean))
-        object.__setattr__(self, "std", tuple(float(s) for s in self.std))
-        sides = (self.height, self.width, self.channels)
-        if any(isinstance(side, bool) or not isinstance(side, int) or side < 1 for side in sides):
-            raise ValueError(f"height, width and channels of an input must be positive integers, got {sides}")
-        if not len(self.mean) == len(self.std) == self.channels or not all(s > 0 for s in self.std):
-            raise ValueError(
-                f"mean and std of an input must be one for each of its {self.channels} channels and std positive, "
-                f"got {self.mean} and {self.std}"
-            )
 
 
 @dataclass(frozen=True)
@@ -138,7 +101,8 @@ def write_manifest(
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from quorate.squad import Rule
-        >>> from quorate.store import write_policy
+        >>> from quorate.store import write_atomic, write_policy
+        >>> from quorate.store.run import InputSpec
         >>> with TemporaryDirectory() as folder:
         ...     write_policy(Rule("mean"), f"{folder}/policy.json")
         ...     write_atomic(f"{folder}/branch_0_0.onnx", b"graph")
@@ -161,8 +125,7 @@ def write_manifest(
         "about": dict(about),
         "files": sums,
     }
-    document = {"schema": SCHEMA, "version": VERSION, "sha256": _checksum(body), **body}
-    write_atomic(folder / MANIFEST, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+    write_document(folder / MANIFEST, SCHEMA, VERSION, body)
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -178,8 +141,7 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     """
     folder = Path(path)
     manifest = folder / MANIFEST
-    with on_disk(manifest):
-        body = _body(manifest)
+    body = read_document(manifest, SCHEMA, VERSION)
     policy, _ = read_policy(folder / POLICY)
     with on_disk(manifest):
         try:
@@ -191,27 +153,6 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     for name in bundle.sha256:
         bundle.data(name)
     return bundle
-
-
-def _body(manifest: Path) -> dict[str, Any]:
-    with manifest.open("rb") as file:
-        data = file.read(LARGEST_MANIFEST + 1)
-    if len(data) > LARGEST_MANIFEST:
-        raise ValueError(f"is larger than {LARGEST_MANIFEST >> 20} MiB: not a manifest of quorate")
-    try:
-        body = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("is not JSON: it was cut off or changed; export or copy the bundle again") from error
-    if not isinstance(body, dict) or body.pop("schema", None) != SCHEMA:
-        raise ValueError("is JSON, but no manifest of quorate: is it another folder?")
-    version, sha256 = body.pop("version", None), body.pop("sha256", None)
-    if not isinstance(version, int) or version < 1:
-        raise ValueError(f"has the impossible schema version {short(version)}: export the bundle again")
-    if version > VERSION:
-        raise ValueError(f"has schema version {version}, this quorate reads up to {VERSION}: update quorate")
-    if sha256 != _checksum(body):
-        raise ValueError("does not match its checksum: it was cut off or changed; export or copy the bundle again")
-    return body
 
 
 def _bundle(folder: Path, policy: Policy, body: dict[str, Any]) -> Bundle:
@@ -251,7 +192,3 @@ def _bundle(folder: Path, policy: Policy, body: dict[str, Any]) -> Bundle:
         dict(body["about"]),
         dict(body["files"]),
     )
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
