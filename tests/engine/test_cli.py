@@ -126,7 +126,7 @@ def test_info_of_a_policy_and_of_votes(tmp_path, capsys):
 
 
 def test_info_refuses_what_it_does_not_know(tmp_path, capsys):
-    for name, message in ((".", "no bundle"), ("nowhere", "cannot be read")):
+    for name, message in ((".", "neither a bundle"), ("nowhere", "cannot be read")):
         assert main(["info", str(tmp_path / name)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert message in line

@@ -6,12 +6,15 @@ import torch
 
 import quorate
 from quorate.cli import main
+from quorate.data import load
 from quorate.errors import QuorateError
 from quorate.nets import DARTS_V1, DARTS_V2, DartsLearner, macs_table
 from quorate.squad import Confidence, Rule
 from quorate.store import write_policy
 from quorate.store.run import CommitteeRecord, InputSpec, LearnerRecord, RunFolder, write_committee
 from quorate.store.weights import write_weights
+from quorate.train.committee import build_learners, train_committee
+from quorate.train.config import Training
 from tests.engine.learners import tiny_learner
 
 SPEC = InputSpec(8, 8, 3, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
@@ -55,6 +58,25 @@ def test_a_run_answers_as_its_learners_do(run):
             np.testing.assert_allclose(votes.probs[e, k], torch.softmax(logits.detach(), 1).numpy(), atol=1e-5)
     assert committee.classes == ("class 0", "class 1", "class 2")
     assert committee.policy == Rule("mean", 0.5)
+
+
+def test_info_of_a_run(run, capsys):
+    assert main(["info", str(run[0]), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["exits"], len(document["learners"])) == ("run", 2, 2)
+    assert main(["info", str(run[0])]) == 0
+    assert "learner 0 (darts)" in capsys.readouterr().out
+
+
+def test_a_trained_run_keeps_the_accuracy_that_it_wrote(tmp_path):
+    data = load("digits")
+    learners = build_learners([DARTS_V2, DARTS_V1], channels=2, cells=3)
+    trained = train_committee(learners, data, Training(epochs=1, batch=256), tmp_path, threads=1)
+    committee = quorate.load(tmp_path)
+    votes = committee.record(data.test_images, data.test_labels)
+    for k, one in enumerate(trained.learners):
+        live = (votes.probs[:, k].argmax(-1) == votes.labels).mean(1)
+        np.testing.assert_allclose(live, one.accuracy["test"], atol=2 / len(votes.labels))
 
 
 def test_a_run_is_exported_and_the_bundle_answers_alike(run, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""``quorate info``: what a bundle, a policy or a file of votes holds. Nothing in it is run."""
+"""``quorate info``: what a run, a bundle, a policy or a file of votes holds. Nothing in it is run."""
 
 import json as json_
 from pathlib import Path
@@ -11,29 +11,32 @@ from quorate.report.tables import macs, percent, print_table
 from quorate.squad import Votes
 from quorate.store import read_policy, read_votes
 from quorate.store.bundle import Bundle, is_bundle, read_bundle
+from quorate.store.run import CommitteeRecord, RunFolder, read_committee
 
 __all__ = ["info"]
 
 
 def info(path: Path, /, *, json: bool = False) -> None:
-    """Say what a bundle, a policy or a file of votes holds, and check that it is whole. Nothing in it is run.
+    """Say what a run, a bundle, a policy or a file of votes holds, and check that it is whole. Nothing in it is run.
 
     ```
+    quorate info runs/cifar10
     quorate info bundle/
     quorate info policy.json
     quorate info votes.safetensors --json
     ```
 
     Args:
-        path: a bundle's folder, a policy or a votes file.
+        path: the folder of a run or a bundle, a policy or a votes file.
         json: print JSON instead of tables.
     """
-    if path.is_dir() and not is_bundle(path):
-        raise QuorateError(f"{path}: is a folder without manifest.json, so no bundle: give a bundle, a policy or votes")
     table: Any = None
-    if path.is_dir():
+    if is_bundle(path):
         bundle = read_bundle(path)
         document, table = about_bundle(bundle), bundle.macs
+    elif path.is_dir():
+        record = read_committee(_committee_of(path))
+        document, table = about_run(record), record.macs
     elif _starts_as_json(path):
         policy, about = read_policy(path)
         document = {"kind": "policy", "policy": str(policy), "about": about}
@@ -67,6 +70,22 @@ def about_bundle(bundle: Bundle) -> dict[str, Any]:
         "bytes": sum(sizes),
         "macs": bundle.macs.tolist(),
         **bundle.about,
+    }
+
+
+def about_run(record: CommitteeRecord) -> dict[str, Any]:
+    """What a finished run says of its committee."""
+    inputs = sorted({f"{one.input.channels} x {one.input.height} x {one.input.width}" for one in record.learners})
+    return {
+        "kind": "run",
+        "policy": str(record.policy),
+        "learners": [f"{one.name} ({one.network.get('kind', 'unknown')})" for one in record.learners],
+        "exits": len(record.macs),
+        "classes": list(record.classes),
+        "inputs": inputs,
+        "accuracy per exit": {one.name: {s: list(a) for s, a in one.accuracy.items()} for one in record.learners},
+        "chained": record.chained,
+        "macs": [list(row) for row in record.macs],
     }
 
 
@@ -109,7 +128,18 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         shown = ", ".join(map(_plain, value[:10]))
         return (f"{shown}, ... ({len(value)})" if len(value) > 10 else shown) or "none"
+    if isinstance(value, float):
+        return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _committee_of(path: Path) -> Path:
+    committee = RunFolder(path).committee
+    if not committee.is_file():
+        raise QuorateError(
+            f"{path}: is neither a bundle (manifest.json) nor a finished run (committee.json): give one, or a file"
+        )
+    return committee
 
 
 def _starts_as_json(path: Path) -> bool:
