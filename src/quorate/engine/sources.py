@@ -79,6 +79,10 @@ class Eager(Lazy):
         n: number of samples.
         order: ``[E, K, 1]`` the voting order, in which the votes of an exit are told; None: by learner.
 
+    Note:
+        A policy that counts votes in the order told (a pool without a path) counts whole exits here, and may answer
+        otherwise than with :class:`Lazy`. All others give the same answers.
+
     Example:
         >>> from quorate.engine.recorded import RecordedNetworks
         >>> eager = Eager(RecordedNetworks(np.full((1, 2, 3, 2), 0.5)), None, 3)
