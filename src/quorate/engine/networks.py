@@ -1,0 +1,71 @@
+"""What a source may ask of networks, whoever runs them: torch, ONNX Runtime, or a table of recorded votes.
+
+Shapes: ``E`` exits, ``K`` learners, ``n`` samples of a call, ``C`` classes. A *state* is whatever a backend carries
+from one branch to the next, one row per sample; only the backend looks into it.
+
+This file does not know who decides which branch runs, nor what a branch is made of.
+"""
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+__all__ = ["Array", "Networks", "State", "softmax"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+State: TypeAlias = Any
+
+
+class Networks(Protocol):
+    """``K`` learners as branches that run separately. Shared by all calls and threads, so nothing here may change.
+
+    Attributes:
+        present: ``[E, K]`` which branches exist; a learner with fewer exits lacks the first ones.
+        classes: ``C``.
+        chained: whether a branch reads what the one before it gave (False: each reads the input).
+    """
+
+    @property
+    def present(self) -> Array:
+        """See the class."""
+        ...
+
+    @property
+    def classes(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def chained(self) -> bool:
+        """See the class."""
+        ...
+
+    def first(self, learner: int, inputs: Any, rows: Array) -> State:
+        """What the first branch of a learner reads, for some rows of the ``inputs`` of this call."""
+        ...
+
+    def run(self, learner: int, exit: int, state: State) -> tuple[State, Array]:
+        """Run one branch: the next state, and probabilities ``[n, C]`` in main memory."""
+        ...
+
+    def take(self, state: State, rows: Array) -> State:
+        """Some rows of a state."""
+        ...
+
+    def join(self, states: list[State]) -> State:
+        """The rows of several states, one after the other."""
+        ...
+
+
+def softmax(logits_nC: Array) -> Array:
+    """Logits as probabilities, in at least float32; a row with a NaN or an infinity is NaN throughout.
+
+    Example:
+        >>> softmax(np.array([[0.0, np.log(3.0)]])).round(2)
+        array([[0.25, 0.75]])
+    """
+    logits_nC = logits_nC.astype(np.float32) if logits_nC.dtype.itemsize < 4 else logits_nC
+    with np.errstate(invalid="ignore"):
+        p_nC: Array = np.exp(logits_nC - logits_nC.max(axis=1, keepdims=True))
+        p_nC /= p_nC.sum(axis=1, keepdims=True)
+    return p_nC

@@ -1,0 +1,121 @@
+"""Graphs of a bundle behind the interface of networks, run by ONNX Runtime; neither torch nor learners are needed.
+
+Tensors stay in the runtime's own values from branch to branch; they are copied only where a batch is cut or joined.
+
+Shapes: ``E`` exits, ``K`` learners, ``n`` samples, ``C`` classes.
+This file does not know sources or policies.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from quorate.engine.inputs import Prepared
+from quorate.engine.networks import Array, State, softmax
+from quorate.errors import QuorateError
+from quorate.store.bundle import Bundle
+from quorate.store.faults import on_disk, short
+
+__all__ = ["OnnxNetworks"]
+
+
+class OnnxNetworks:
+    """The branches of a bundle, one session each, all opened and checked before any is run.
+
+    Args:
+        bundle: as :func:`quorate.store.bundle.read_bundle` checked it.
+        threads: of each session; None: as many as this process may use.
+
+    Raises:
+        QuorateError: one line, where a graph cannot be loaded or does not lead to the next.
+        ModuleNotFoundError: ONNX Runtime is not installed.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+        """See the class."""
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise ValueError(f"threads must be at least 1, or None for all there are, got {threads!r}")
+        self.classes, self.chained, self._names = len(bundle.classes), bundle.chained, bundle.names
+        self.present = np.array([[name is not None for name in row] for row in bundle.branches])
+        count = threads or _usable_cores()
+        self._graphs = [[None if f is None else _graph(bundle, f, count) for f in row] for row in bundle.branches]
+        for k in range(self.present.shape[1]):
+            self._check(bundle, k)
+
+    def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
+        """The samples' inputs as the runtime's values."""
+        given, names = inputs.of(learner, rows), self._names[learner]
+        if isinstance(given, dict):
+            if names is None or set(names) != set(given):
+                wanted = "tensors by position" if names is None else ", ".join(names)
+                raise ValueError(f"learner {learner} reads {wanted}, got tensors named {', '.join(given)}")
+            given = tuple(given[name] for name in names)
+        return tuple(map(_value, given if isinstance(given, tuple) else (given,)))
+
+    def run(self, learner: int, exit: int, state: State) -> tuple[State, Array]:
+        """One branch."""
+        graph = self._graphs[exit][learner]
+        if graph is None:
+            raise ValueError(f"learner {learner} has no branch at exit {exit}")
+        session, reads, gives = graph
+        *carried, logits = session.run_with_ort_values(gives, dict(zip(reads, state, strict=True)))
+        return tuple(carried), softmax(logits.numpy())
+
+    def take(self, state: State, rows: Array) -> State:
+        """Some rows of every value."""
+        return tuple(_value(value.numpy()[rows]) for value in state)
+
+    def join(self, states: list[State]) -> State:
+        """The rows of all, one after the other."""
+        return tuple(_value(np.concatenate([one.numpy() for one in parts])) for parts in zip(*states, strict=True))
+
+    def _check(self, bundle: Bundle, k: int) -> None:
+        """Every graph gives what the next one reads, and numbers for all classes at the end."""
+        before: list[Any] | None = None
+        for row, files in zip(self._graphs, bundle.branches, strict=True):
+            graph, name = row[k], files[k]
+            if graph is None or name is None:
+                continue
+            reads, gives = graph[0].get_inputs(), graph[0].get_outputs()
+            with on_disk(bundle.path / name):
+                if not gives or list(gives[-1].shape[1:]) != [self.classes]:
+                    shape = gives[-1].shape if gives else []
+                    raise ValueError(f"must give logits of {self.classes} classes, gives {shape}: export it again")
+                if self.chained and before is not None and _kinds(reads) != before:
+                    raise ValueError(f"reads {_kinds(reads)}, the branch before it gives {before}: export it again")
+            before = _kinds(gives[:-1])
+
+
+def _graph(bundle: Bundle, name: str, threads: int) -> tuple[Any, list[str], list[str]]:
+    """A session, and the names of what it reads and gives."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    data = bundle.data(name)
+    try:
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the runtime's errors have no common base but this
+        reason = short(" ".join(str(error).split()), 160)
+        raise QuorateError(
+            f"{bundle.path / name}: is no graph that this ONNX Runtime {onnxruntime.__version__} can run ({reason}): "
+            "export it again, or update onnxruntime"
+        ) from error
+    return session, [x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]
+
+
+def _kinds(values: Any) -> list[Any]:
+    return [(value.type, list(value.shape[1:])) for value in values]
+
+
+def _value(array: Array) -> Any:
+    import onnxruntime
+
+    return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

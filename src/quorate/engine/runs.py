@@ -1,0 +1,80 @@
+"""Committees out of runs: the networks that the run describes, with its weights, its policy and its costs.
+
+Shapes: ``E`` exits, ``K`` learners. This file does not know how anything was trained.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from quorate.engine.committee import Committee
+from quorate.errors import QuorateError
+from quorate.nets import DartsLearner, Genotype, Learner
+from quorate.store.run import CommitteeRecord, RunFolder, read_committee
+from quorate.store.weights import check_shapes, read_weights
+
+__all__ = ["load_run"]
+
+
+def load_run(
+    path: str | os.PathLike[str],
+    *,
+    source: Literal["lazy", "eager"] = "lazy",
+    device: Any = "cpu",
+    build: Callable[[int], Learner] | None = None,
+) -> Committee:
+    """The committee of a finished run, on torch.
+
+    Args:
+        path: its folder.
+        source: as for :class:`Committee`.
+        device: where the learners run.
+        build: gives learner ``k`` with any weights, for networks of the user's own, which no file can build.
+
+    Raises:
+        QuorateError: the run is not finished, damaged, or of other networks.
+
+    Example:
+        >>> load_run("/nowhere")
+        Traceback (most recent call last):
+        quorate.errors.QuorateError: /nowhere/committee.json: cannot be read: No such file or directory; ...
+    """
+    record = read_committee(RunFolder(path).committee)
+    learners = []
+    for k, one in enumerate(record.learners):
+        learner = _network(Path(path), record, k, build)
+        arrays, _ = read_weights(Path(path) / one.weights)
+        state = learner.state_dict()
+        check_shapes(Path(path) / one.weights, arrays, {name: tuple(x.shape) for name, x in state.items()})
+        learner.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+        learners.append(learner)
+    return Committee(
+        learners,
+        record.policy,
+        record.macs,
+        classes=record.classes,
+        inputs=[one.input for one in record.learners],
+        source=source,
+        device=device,
+    )
+
+
+def _network(path: Path, record: CommitteeRecord, k: int, build: Callable[[int], Learner] | None) -> Learner:
+    described = dict(record.learners[k].network)
+    kind = described.pop("kind", None)
+    if kind != "darts":
+        if build is None:
+            raise QuorateError(
+                f"{path}: learner {k} is a network of the user's own, which no file can build: "
+                "pass build=, a function that gives learner k, or load a bundle that was exported from it"
+            )
+        return build(k)
+    try:
+        return DartsLearner(Genotype(**described.pop("genotype")), **described)
+    except (TypeError, ValueError, KeyError) as error:
+        raise QuorateError(
+            f"{path}: learner {k} cannot be built as committee.json says ({error}): train it again"
+        ) from error
