@@ -106,6 +106,11 @@ TWICE = nn.Sequential(SHARED.layer, nn.Linear(6, 6), SHARED.layer)
             TypeError,
             "heads must be modules, got function",
         ),
+        (
+            lambda: attach_exits(nn.Sequential(nn.LazyLinear(6), nn.Linear(6, 3)), ["0"], classes=3, sample=X),
+            ValueError,
+            "layers without weights yet .* run it once first",
+        ),
         (lambda: attach_exits(TWICE, ["2"], classes=3, sample=X), ValueError, "'2' is the one also named '0'"),
         (lambda: cascade(["a"]), TypeError, "the models of a cascade must be modules, got str"),
         (

@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import is_lazy
 
 from quorate.nets.comparing import batch_dimension, merged
 from quorate.nets.cutting import cut
@@ -196,6 +197,8 @@ def _checked_sample(sample: Inputs) -> tuple[Tensor, ...]:
 
 
 def _checked_exits(model: nn.Module, exits: Sequence[str] | None) -> list[str]:
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise ValueError("the network has layers without weights yet (LazyLinear and the like); run it once first")
     if exits is None or isinstance(exits, str) or not exits:
         raise ValueError(f"exits must name submodules, such as ['layer1', 'layer2'], got {exits!r}")
     named, known = list(exits), [name for name, _ in model.named_modules() if name]
