@@ -47,7 +47,10 @@ def info(path: Path, /, *, json: bool = False) -> None:
         print(json_.dumps({"path": path.name, **document}, indent=1, allow_nan=False))
         return
     print(f"{path.name}: {document['kind']}")
-    print_table(["", ""], [[name, _plain(value)] for name, value in document.items() if name not in ("kind", "macs")])
+    facts = {**document, **document.get("about", {})}
+    shown = [name for name in facts if name not in ("kind", "macs", "about", "best", "frontier")]
+    for name in shown:  # one line each: values are too different in length for a table
+        print(f"  {name:{max(map(len, shown))}}  {_plain(facts[name])}")
     if table is not None:
         print_costs(np.asarray(table))
 
