@@ -110,13 +110,21 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(toy, tmp_path):
     flags = ["--data", toy, "--checkpoint-seconds", "0", *SMALL, "--run", str(tmp_path / "a")]
     flags[flags.index("--epochs") + 1] = "200"
     command = [sys.executable, "-m", "quorate.cli", "train", *flags]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # what runs in the background inherits deafness
+    )
     assert process.stderr is not None
     while "epoch 2/200" not in process.stderr.readline():
         assert process.poll() is None
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=15)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert f"the same command goes on from the last checkpoint in {tmp_path / 'a'}" in said
     history = (tmp_path / "a/learners/0/history.jsonl").read_text().splitlines()
