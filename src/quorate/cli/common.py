@@ -12,10 +12,10 @@ from typing import Any
 from quorate.report.summary import Summary, summarise
 from quorate.squad import Outcome, Policy, Priced, Rule, Static, Votes, replay, stages
 
-__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "progress_on", "test_of"]
+__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "progress_on", "judging_of"]
 
 
-def test_of(votes: Votes, split: str | None) -> tuple[Votes, str]:
+def judging_of(votes: Votes, split: str | None) -> tuple[Votes, str]:
     """The samples to judge on: of the split named, else of "test" where there is one, else all."""
     if split is None and (votes.split is None or "test" not in votes.split):
         return votes, "all"

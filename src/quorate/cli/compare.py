@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from quorate.cli.common import describe, progress_on, test_of
+from quorate.cli.common import describe, progress_on, judging_of
 from quorate.report.figures import check_figure
 from quorate.report.tables import check_output, macs, percent, print_table, write_rows
 from quorate.squad.candidates import FAMILIES
@@ -52,7 +52,7 @@ def compare(
     check_output(csv)
     check_figure(figure)
     recorded = read_votes(votes)
-    held, part, which = None, *test_of(recorded, split)
+    held, part, which = None, *judging_of(recorded, split)
     splits = [] if recorded.split is None else np.unique(recorded.split).tolist()
     named = calibration or ("calibration" if "calibration" in splits else None)
     if named is not None:

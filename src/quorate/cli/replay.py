@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from quorate.cli.common import describe, flat, judge, test_of
+from quorate.cli.common import describe, flat, judge, judging_of
 from quorate.cli.policy_flags import SQUAD, PolicyFlags
 from quorate.report.summary import Summary
 from quorate.report.tables import check_output, macs, percent, print_table, write_rows
@@ -51,7 +51,7 @@ def replay(
         raise ValueError("--sweep tries both criteria of squad at many thresholds: only --significance and --panel fit")
     policy = flags.build()
     check_output(out)
-    part, which = test_of(read_votes(votes), split)
+    part, which = judging_of(read_votes(votes), split)
     source = {"votes": votes.name, "split": which, "samples": len(part.labels)}
     if sweep:
         rows = sweep_rows(part, policy)
