@@ -12,7 +12,7 @@ from typing import Any
 from quorate.report.summary import Summary, summarise
 from quorate.squad import Outcome, Policy, Priced, Rule, Static, Votes, replay, stages
 
-__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "progress_on", "judging_of"]
+__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "judging_of", "progress_on"]
 
 
 def judging_of(votes: Votes, split: str | None) -> tuple[Votes, str]:

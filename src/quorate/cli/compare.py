@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from quorate.cli.common import describe, progress_on, judging_of
+from quorate.cli.common import describe, judging_of, progress_on
 from quorate.report.figures import check_figure
 from quorate.report.tables import check_output, macs, percent, print_table, write_rows
 from quorate.squad.candidates import FAMILIES
