@@ -9,7 +9,7 @@ This file decides with numpy alone; how the numbers are fitted stands in ``pool_
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any, Literal, Self
 
@@ -84,6 +84,8 @@ class Pool(PathPolicy):
     threshold: float = 0.02
     path_: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
+    _codes: np.ndarray[Any, Any] = field(init=False, repr=False)
+    _rows: dict[int, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what could never decide, and sort the states for looking them up."""
@@ -275,7 +277,7 @@ class Pool(PathPolicy):
     def _mix_one(self, seen: Seen) -> tuple[Array, int | None]:
         """The distribution ``[C]`` of a batch of one, and the row of its state."""
         depth = seen.depth[:, 0].tolist()
-        row: int | None = self._rows.get(self._code(depth))  # type: ignore[attr-defined]
+        row: int | None = self._rows.get(self._code(depth))
         voters = [k for k, exit_ in enumerate(depth) if exit_ >= 0]
         weights = [1 / len(voters)] * len(depth) if voters and row is None else self.weights[row or 0].tolist()
         z = np.zeros(seen.kept.shape[2])
@@ -294,7 +296,7 @@ class Pool(PathPolicy):
     def _state(self, seen: Seen) -> tuple[Array, Array]:
         """``[n]`` row of each sample's state (some row where there is none), and whether it was fitted."""
         xp = namespace(seen.depth)
-        codes = xp.asarray(self._codes, device=seen.depth.device)  # type: ignore[attr-defined]
+        codes = xp.asarray(self._codes, device=seen.depth.device)
         code = self._code(seen.depth)
         row = xp.clip(xp.searchsorted(codes, code), 0, len(codes) - 1)
         return row, xp.take(codes, row) == code
@@ -302,7 +304,7 @@ class Pool(PathPolicy):
     def _mix(self, seen: Seen, state: Array) -> Array:
         xp = namespace(seen.kept)
         weights = xp.asarray(self.weights, device=seen.kept.device)
-        codes = xp.asarray(self._codes, device=seen.depth.device)  # type: ignore[attr-defined]
+        codes = xp.asarray(self._codes, device=seen.depth.device)
         fitted = xp.take(codes, state) == self._code(seen.depth)
         z = xp.zeros(seen.kept.shape[1:], dtype=xp.float64, device=seen.kept.device)
         for k in range(len(seen.kept)):

@@ -152,7 +152,8 @@ def tune(
 
     Note:
         The promise leaves out the fold that judges it when it chooses; what was fitted for the other folds has seen
-        that fold, so a little optimism stays. Judged on 20,000 fresh samples the drop was right on average. Beyond
+        that fold, so a little optimism stays.
+        Beyond
         four learners the pool's order is found greedily: one learner after the other, each time the one that
         makes the whole path cheapest.
 
