@@ -119,7 +119,7 @@ def _warning_lines() -> Iterator[None]:
 
 
 def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
-    from quorate.cli.draw import read_genotype
+    from quorate.nets import read_genotype
 
     found = [read_genotype(given) for given in settings.genotype]
     found = found * (settings.learners or 1) if len(found) == 1 else found
