@@ -10,7 +10,7 @@ from quorate.nets import attach_exits, count_macs, even_exits, timm_input, timm_
 from quorate.nets.describing import build_network, describe_network
 
 
-@pytest.mark.parametrize("exits", [1, 2, 3, 4])
+@pytest.mark.parametrize("exits", [2, 3, 4])
 def test_equal_blocks_are_shared_equally(exits):
     model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(12)), nn.Linear(16, 3))
     x = torch.randn(2, 16)
@@ -67,7 +67,7 @@ def test_vision_transformers_are_told_their_side():
 
 
 def test_a_model_that_timm_has_not_names_its_neighbours():
-    with pytest.raises(ValueError, match=r"timm has no model 'resnet19'; did you mean .*resnet1"):
+    with pytest.raises(ValueError, match=r"timm has no model 'resnet19'; did you mean resnet1"):
         timm_model("resnet19", classes=2)
 
 

@@ -4,6 +4,7 @@ timm's models by name.
 Shapes: images ``[B, 3, H, W]``. This file does not know where weights come from.
 """
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -81,8 +82,8 @@ def timm_model(name: str, *, classes: int, side: int | None = None, pretrained: 
         5
     """
     timm = import_vision("timm")
-    if name.partition(".")[0] not in timm.list_models():
-        near = ", ".join(timm.list_models(f"*{name[:6]}*")[:3]) or "see timm.list_models()"
+    if name.partition(".")[0] not in (known := timm.list_models()):
+        near = ", ".join(difflib.get_close_matches(name, known, 3)) or "see timm.list_models()"
         raise ValueError(f"timm has no model {name!r}; did you mean {near}?")
     options: dict[str, Any] = {"num_classes": classes, "pretrained": pretrained}
     if side is not None and timm_input(name).side != side and _has_one_size(timm, name):

@@ -55,9 +55,7 @@ def even_exits(
         >>> even_exits(model, 3, classes=5, sample=torch.randn(2, 8))
         ['1', '3']
     """
-    check_count("exits", exits)
-    if exits == 1:
-        return []
+    check_count("exits", exits, 2)
     tried: list[str] = []
     reason = "it has too few submodules that run once"
     for names in itertools.islice(_combinations(_places(model, sample), exits), TRIES):
@@ -77,7 +75,7 @@ def _combinations(places: Sequence[_Place], exits: int) -> Iterator[list[str]]:
     """Lists of places in the order in which they run, the nearest to equal shares first."""
     near = []
     for e in range(1, exits):
-        order = sorted(places, key=lambda p: abs(p.share - e / exits) + DEPTH * p.name.count("."))  # noqa: B023
+        order = sorted(places, key=lambda p: abs(p.share - e / exits) + DEPTH * p.name.count("."))
         near.append(order[:NEAREST])
     seen = set()
     rank = {place.name: i for i, place in enumerate(places)}
