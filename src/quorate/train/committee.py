@@ -11,6 +11,7 @@ This file does not know how a learner is trained, nor where jobs run.
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -151,6 +152,11 @@ def train_committee(
             learner.eval()
         called = list(names) if names is not None else [f"learner {k}" for k in range(len(learners))]
         record = _record(learners, specs, fitted, called, data)
+        if (
+            place.committee.exists()
+            and replace(before := read_committee(place.committee), policy=record.policy) == record
+        ):
+            record = before  # nothing was trained anew: a policy that was tuned stays
         write_committee(place.committee, record)
     return record
 
