@@ -10,6 +10,8 @@ from quorate import __version__
 __all__ = ["build", "one_line"]
 
 COMMANDS = {
+    "run": ("quorate.cli.run:app", "A whole run: search, train, tune, export, measure, evaluate, report."),
+    "recipes": ("quorate.cli.recipes:recipes", "Whole runs by name, and their settings."),
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
     "tune": ("quorate.cli.tune:tune", "Choose the cheapest policy that keeps what you wish, and write it to a file."),
     "compare": ("quorate.cli.compare:compare", "Compare every policy on the same recorded votes."),

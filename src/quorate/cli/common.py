@@ -5,6 +5,7 @@ This file prints, and decides nothing.
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from quorate.report.summary import Summary, summarise
 from quorate.squad import Outcome, Policy, Priced, Rule, Static, Votes, replay, stages
 
-__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "judging_of", "progress_on"]
+__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "judging_of", "progress_on", "warning_lines"]
 
 
 def judging_of(votes: Votes, split: str | None) -> tuple[Votes, str]:
@@ -106,3 +107,15 @@ def _lines() -> Callable[[str, int, int], None]:
             print(f"{what}: {done} of {total}, {left:.0f} s left", file=sys.stderr, flush=True)
 
     return say
+
+
+@contextmanager
+def warning_lines() -> Iterator[None]:
+    """What is warned of as a line for a person, without the place in the code."""
+
+    def say(message: Warning | str, *where: object, **more: object) -> None:
+        print(f"quorate: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
+        yield

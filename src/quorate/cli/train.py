@@ -2,16 +2,13 @@
 
 import os
 import sys
-import tomllib
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, ArgumentCollection, Parameter
-from cyclopts.config import Dict
 
+from quorate.cli.common import warning_lines
+from quorate.cli.settings import beneath, settings_in
 from quorate.store.run import RunFolder
 from quorate.train.config import TrainConfig
 
@@ -26,14 +23,7 @@ def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
     for argument in arguments:
         if "--config" in argument.names and argument.tokens:
             path = Path(argument.tokens[0].value)
-            if not path.is_file():
-                raise ValueError(f"{path}: no such file; --config names a TOML file of settings, such as `epochs = 30`")
-            try:
-                table = tomllib.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{path}: is not TOML ({error}); write `epochs = 30`, one setting a line") from None
-            # Under the command's own name: a key that is also a command, such as `data`, would be dropped otherwise.
-            Dict({commands[-1]: table}, source=str(path))(app, commands[-1:], arguments)
+            beneath(app, commands, arguments, settings_in(path), str(path))
 
 
 app = App(name="train", config=_from_file, help_format="markdown")
@@ -85,7 +75,7 @@ def train(
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     training = Training(**settings.model_dump(include=set(Training.model_fields)))
     try:
-        with showing() as listen, _warning_lines():
+        with showing() as listen, warning_lines():
             committee = train_committee(
                 learners,
                 data,
@@ -105,18 +95,6 @@ def train(
     if votes:
         _record(learners, data, settings, run)
     print(f"run: {run}")
-
-
-@contextmanager
-def _warning_lines() -> Iterator[None]:
-    """What is warned of as a line for a person, without the place in the code."""
-
-    def say(message: Warning | str, *where: object, **more: object) -> None:
-        print(f"quorate: {message}", file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = say
-        yield
 
 
 def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quorate.report.figures import COLOURS, MARKS, check_figure
+from quorate.report.tables import macs
 from quorate.squad import Tuned
 
 __all__ = ["draw_frontier"]
@@ -40,7 +41,7 @@ def draw_frontier(path: Path, tuned: Tuned) -> None:
     ring: dict[str, Any] = {"marker": "o", "ms": 15, "mfc": "none", "mec": "#D55E00", "mew": 2, "label": "chosen"}
     axis.plot(tuned.chosen.cost / unit, 100 * tuned.chosen.accuracy, ls="", **ring)
     axis.axhline(100 * tuned.static_accuracy, color="#000000", lw=0.8, ls=":")
-    whole = f"static ensemble: {tuned.static_cost / unit:,.4g}"
+    whole = f"static ensemble: {macs(tuned.static_cost)}"
     axis.annotate(whole, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=8)
     axis.set_ylim(100 * tuned.static_accuracy - 6, None)
     axis.set_xlabel(f"mean {tuned.wish.cost} cost per sample{name}")

@@ -142,6 +142,7 @@ class RunFolder:
         self.path = Path(path)
         self.config = self.path / "config.json"
         self.committee = self.path / "committee.json"
+        self.search = self.path / "search"
         self.votes = self.path / "votes" / "votes.safetensors"
         self.tuning = self.path / "tuning.json"
         self.phases = self.path / "phases.json"
