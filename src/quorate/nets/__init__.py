@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         PC_DARTS_IMAGENET,
     )
     from quorate.nets.ops import make_operation
+    from quorate.nets.pricing import genotype_macs, operation_macs
 
 __all__ = [
     "DARTS_V1",
@@ -51,11 +52,13 @@ __all__ = [
     "draw_genotype",
     "drop_path_at",
     "exit_cells",
+    "genotype_macs",
     "import_vision",
     "load_darts_weights",
     "macs_table",
     "make_head",
     "make_operation",
+    "operation_macs",
     "random_genotype",
     "reduction_cells",
     "using_forms",
@@ -76,6 +79,7 @@ _HOMES = {
     "macs": ("count_macs", "macs_table"),
     "named": ("DARTS_V1", "DARTS_V2", "GDAS_V1", "NAMED_GENOTYPES", "PC_DARTS_CIFAR", "PC_DARTS_IMAGENET"),
     "ops": ("make_operation",),
+    "pricing": ("genotype_macs", "operation_macs"),
 }
 
 
