@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from quorate.nets.ops import make_operation
     from quorate.nets.placing import even_exits
+    from quorate.nets.pricing import genotype_macs, operation_macs
 
 __all__ = [
     "DARTS_V1",
@@ -54,11 +55,13 @@ __all__ = [
     "drop_path_at",
     "even_exits",
     "exit_cells",
+    "genotype_macs",
     "import_vision",
     "load_darts_weights",
     "macs_table",
     "make_head",
     "make_operation",
+    "operation_macs",
     "random_genotype",
     "read_genotype",
     "reduction_cells",
@@ -92,6 +95,7 @@ _HOMES = {
     ),
     "ops": ("make_operation",),
     "placing": ("even_exits",),
+    "pricing": ("genotype_macs", "operation_macs"),
 }
 
 
