@@ -58,7 +58,6 @@ class Committee:
         timings: what was measured of these branches, see ``quorate bench``.
 
     Attributes:
-        milliseconds: ``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured.
         tuned: what :meth:`tune` promised, None before it.
 
     Raises:
@@ -116,14 +115,16 @@ class Committee:
         self.policy, self.source, self.compiled = policy, source, compiled
         self.tuned: Tuned | None = None
         self.timings = tuple(timings)
-        fit = best_fit(self.timings, self.networks.backend, self.networks.threads)
-        self.milliseconds = None if fit is None else dict(fit.milliseconds)
-        for size, measured in (self.milliseconds or {}).items():
-            if measured.shape != self.macs.shape:
-                raise ValueError(
-                    f"milliseconds at batch size {size} must be for {list(self.macs.shape)} branches, "
-                    f"got {list(measured.shape)}"
-                )
+        for one in self.timings:
+            if (measured := next(iter(one.milliseconds.values())).shape) != self.macs.shape:
+                raise ValueError(f"timings must be of {list(self.macs.shape)} branches, got {list(measured)}")
+
+    @property
+    def milliseconds(self) -> dict[int, Array] | None:
+        """``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured."""
+        here = self.networks
+        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
+        return None if fit is None else dict(fit.milliseconds)
 
     @property
     def lattice(self) -> Lattice:
