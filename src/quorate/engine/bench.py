@@ -8,6 +8,7 @@ Shapes: ``E`` exits, ``K`` learners, ``n`` images, ``B`` batches of them.
 This file does not know which backends there are, nor how policies are chosen.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -110,6 +111,7 @@ def bench(
     rounds: int = 5,
     calls: int = 64,
     tick: Tick | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Bench:
     """Measure everything in turn.
 
@@ -124,6 +126,7 @@ def bench(
         rounds: how often everybody has a turn.
         calls: how many images a round has at least, as far as there are.
         tick: told about the progress.
+        clock: in seconds; ``time.thread_time`` where all runs on one thread of a busy machine.
 
     Example:
         >>> import torch
@@ -162,7 +165,7 @@ def bench(
             if tick is not None:
                 tick(f"batch {size}", done + total * batches.index(size), total * len(batches))
 
-        taken = interleaved({**timed, **ways}, rounds, say)
+        taken = interleaved({**timed, **ways}, rounds, say, clock)
         for one in contenders:
             table = np.zeros(one.branches.macs.shape)
             for backend, kind, e, k in ways:

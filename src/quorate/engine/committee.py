@@ -20,6 +20,7 @@ from quorate.squad.candidates import FAMILIES
 from quorate.squad.checks import check_macs, check_order
 from quorate.squad.cost import costs
 from quorate.squad.loop import drive
+from quorate.squad.priced import Priced
 from quorate.squad.protocol import Lattice, Policy
 from quorate.squad.replaying import outcome_of
 from quorate.squad.tuning import Tuned, Wish
@@ -128,9 +129,9 @@ class Committee:
 
     @property
     def lattice(self) -> Lattice:
-        """What the policy knows of this committee."""
+        """What the policy knows of this committee; the voting order is that of its own costs where it brings some."""
         like = np.empty((0, self.networks.classes), dtype=np.float32)
-        order = check_order(None, self.macs, 0)
+        order = check_order(None, np.asarray(self.policy.costs) if isinstance(self.policy, Priced) else self.macs, 0)
         return Lattice(self.macs, order, self.networks.classes, like, self.networks.chained)
 
     def __call__(self, images: Any) -> Answer:

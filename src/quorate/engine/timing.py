@@ -21,7 +21,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def interleaved(
-    jobs: Mapping[Key, Sequence[Callable[[], Any]]], rounds: int, tick: Tick | None = None
+    jobs: Mapping[Key, Sequence[Callable[[], Any]]],
+    rounds: int,
+    tick: Tick | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[Key, Array]:
     """Milliseconds of every call, ``[R, B]`` by job, in order after one round that warms up.
 
@@ -29,6 +32,7 @@ def interleaved(
         jobs: each a call for every batch.
         rounds: how often everybody has a turn; each round begins with another job.
         tick: told about the progress.
+        clock: in seconds.
 
     Example:
         >>> interleaved({"a": [lambda: None], "b": [lambda: None] * 3}, rounds=2)["b"].shape
@@ -40,10 +44,10 @@ def interleaved(
         first = max(turn, 0) % len(names)
         for done, name in enumerate(names[first:] + names[:first]):
             for b, call in enumerate(jobs[name]):
-                start = time.perf_counter()
+                start = clock()
                 call()
                 if turn >= 0:
-                    taken[name][turn, b] = time.perf_counter() - start
+                    taken[name][turn, b] = clock() - start
             if tick is not None:
                 tick(str(name), (turn + 1) * len(names) + done + 1, total)
     return {name: 1e3 * seconds for name, seconds in taken.items()}
