@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from quorate import __version__
-from quorate.cli.common import calibration_of, describe, progress_on
+from quorate.cli.common import calibration_of, describe, progress_on, votes_at
 from quorate.recipes.wishes import amount
 from quorate.report.figures import check_figure
 from quorate.report.frontier import draw_frontier
@@ -13,7 +13,7 @@ from quorate.report.tables import check_place, macs, percent, print_table
 from quorate.squad import Tuned, Wish
 from quorate.squad import tune as tune_votes
 from quorate.squad.candidates import FAMILIES
-from quorate.store import read_votes, write_policy
+from quorate.store import write_policy
 from quorate.store.run import RunFolder
 
 __all__ = ["tune"]
@@ -28,6 +28,8 @@ def tune(
     cost: Literal["lazy", "free-running", "free-running-energy", "f-m", "f-mt", "eager", "milliseconds"] = "lazy",
     batch: int = 1,
     policy: Literal["auto", "static", "squad", "confidence", "cascade", "soft", "agreement", "pool"] = "auto",
+    costs: Path | None = None,
+    backend: str | None = None,
     policies: tuple[str, ...] = FAMILIES,
     threshold: float | None = None,
     split: str | None = None,
@@ -42,6 +44,7 @@ def tune(
     quorate tune runs/cifar10 --budget 200M --cost free-running
     quorate tune votes.safetensors --max-drop 0.5 --out policy.json
     quorate tune votes.npz --max-drop 1 --policies squad --policies cascade
+    quorate tune runs/cifar10 --cost milliseconds --batch 32 --backend onnxruntime
     ```
 
     Every policy is fitted and judged by five-fold cross-fitting; the promise is judged without the samples it was
@@ -55,6 +58,8 @@ def tune(
         cost: what is to be saved.
         batch: the batch size whose milliseconds count.
         policy: one family to choose from; auto judges all of them.
+        costs: a run, a bundle or a costs.json of `quorate bench`; by default that of the run in which the votes lie.
+        backend: whose milliseconds count; by default those measured last.
         policies: families to choose among: static, squad, confidence, cascade, soft, agreement, pool.
         threshold: take this threshold, and choose among policies alone.
         split: samples to choose on; by default "calibration" where the file has one, otherwise all.
@@ -67,15 +72,22 @@ def tune(
     check_figure(figure)
     families = policies if policy == "auto" else (policy,)
     is_run = votes.is_dir()
+    if is_run:
+        from quorate.train.again import votes_of_run
+
+        votes_of_run(votes, (split or "calibration",))  # recorded first where they are not
+    recorded, measured = votes_at(votes, costs, backend)
+    part, which = calibration_of(recorded, split)
     with progress_on() as progress:
         if is_run:
             from quorate.recipes.tuning import tune_run
 
-            tuned, part, which = tune_run(votes, wish, families, threshold=threshold, split=split, progress=progress)
+            tuned = tune_run(votes, part, wish, families, threshold=threshold, split=which, progress=progress)
         else:
-            part, which = calibration_of(read_votes(votes), split)
             tuned = tune_votes(part, wish, families, progress, threshold=threshold)
     about: dict[str, Any] = {"votes": votes.name, "split": which, "quorate": __version__, **tuned.as_json()}
+    if cost == "milliseconds":
+        about["measured"] = measured
     if out is not None:
         write_policy(tuned.policy, out, about)
     if figure is not None:
@@ -84,6 +96,8 @@ def tune(
         print(json_.dumps({"policy": str(tuned.policy), **about}, indent=1))
         return
     print(describe(votes.name, which, part))
+    if cost == "milliseconds" and measured is not None:
+        print(f"Milliseconds of {measured}, batches of {batch}.")
     if which == "all" and part.split is None:
         print("These votes name no splits: judge the policy on other samples than these.")
     say(tuned)

@@ -94,9 +94,12 @@ def _made(work: Work, *, pretrain: bool = True) -> Made:
 
 
 def _tune(work: Work) -> None:
+    wish, policies = wish_of(work.config.wish), work.config.wish.policies
+    votes = votes_of_run(work.place.path, data=work.data, own=own_learners(work)).of("calibration")
+    if wish.cost == "milliseconds":
+        votes = votes._replace(milliseconds=_branch_milliseconds(work, wish.batch))
     with work.shell.steps() as progress:
-        wish, policies = wish_of(work.config.wish), work.config.wish.policies
-        tune_run(work.place.path, wish, policies, data=work.data, own=own_learners(work), progress=progress)
+        tune_run(work.place.path, votes, wish, policies, progress=progress)
 
 
 def _export(work: Work) -> None:
