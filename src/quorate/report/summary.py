@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from quorate.measures import aurc, auroc, ece, exit_ece, exit_ratios, pivot_ratios, ppd, stage_ece
-from quorate.squad import COSTS, Outcome, Stages
+from quorate.squad import COSTS, Outcome, Policy, Priced, Rule, Scaled, Stages, Static, Votes, replay, stages
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "classes_of", "decide", "judge", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,71 @@ def summarise(
         auroc=_number(auroc(outcome.confidence, right)),
         unanswered=int((outcome.label < 0).sum()),
     )
+
+
+def decide(votes: Votes, policy: Policy) -> Outcome:
+    """:func:`quorate.squad.replay` with all that the votes say.
+
+    A static ensemble waits for everybody, so it is not judged on what had arrived when somebody else stopped.
+
+    Example:
+        >>> votes = Votes(np.array([[[[0.9, 0.1]]]]), np.array([0]), np.ones((1, 1)))
+        >>> decide(votes, Static()).label
+        array([0])
+    """
+    arrival = None if isinstance(bare(policy), Static) else votes.arrival
+    return replay(
+        votes.probs, votes.macs, policy, order=votes.order, arrival=arrival, present=votes.present,
+        chained=votes.chained,
+    )  # fmt: skip
+
+
+def judge(votes: Votes, policy: Policy, outcome: Outcome | None = None) -> Summary:
+    """A policy's summary on labelled votes, with lazy milliseconds where they are known (at the smallest batch).
+
+    Args:
+        votes: with labels.
+        policy: who decides.
+        outcome: what :func:`decide` said, where it is there already.
+
+    Example:
+        >>> votes = Votes(np.array([[[[0.9, 0.1]]]]), np.array([0]), np.ones((1, 1)))
+        >>> judge(votes, Static()).accuracy
+        1.0
+    """
+    outcome = decide(votes, policy) if outcome is None else outcome
+    rule = bare(policy)
+    table = None
+    if isinstance(rule, Rule):
+        probs = policy.apply(votes.probs) if isinstance(policy, Scaled) else votes.probs
+        table = stages(probs, votes.macs, rule, order=votes.order, present=votes.present)
+    summary = summarise(outcome, votes.labels, classes_of(votes), table, static=isinstance(rule, Static))
+    if votes.milliseconds and votes.order is None:
+        timed = votes._replace(macs=votes.milliseconds[min(votes.milliseconds)])
+        asked = policy if isinstance(policy, Priced) else Priced(policy, votes.macs)
+        summary.costs["milliseconds"] = float(decide(timed, asked).lazy_macs.mean())
+    return summary
+
+
+def bare(policy: Policy) -> Policy:
+    """The policy without temperatures.
+
+    Example:
+        >>> bare(Scaled(Static(), [[1.0]]))
+        Static()
+    """
+    return policy.policy if isinstance(policy, Scaled) else policy
+
+
+def classes_of(votes: Votes) -> np.ndarray[Any, Any]:
+    """``[E, K, N]`` the class each branch votes for, -1 where it is absent.
+
+    Example:
+        >>> classes_of(Votes(np.array([[[[0.1, 0.9]]]]), np.array([0]), np.ones((1, 1))))
+        array([[[1]]])
+    """
+    classes = np.asarray(np.nan_to_num(votes.probs).argmax(-1))
+    return classes if votes.present is None else np.where(votes.present, classes, -1)
 
 
 def _number(x: Any) -> float | None:
