@@ -23,6 +23,7 @@ class Summary:
         accuracy: share of right labels.
         accuracy_error: standard error of that share.
         costs: mean of each cost by its name; None where the policy has no such cost.
+        cost_errors: standard error of each of those means.
         left: by exit, share that left there with the policy's test passed.
         forced: by exit, share that got a forced answer there.
         pivots: by exit and rank, share of the stages held there that this rank settled; None without stages.
@@ -39,6 +40,7 @@ class Summary:
     accuracy: float
     accuracy_error: float
     costs: dict[str, float | None]
+    cost_errors: dict[str, float | None]
     left: list[float]
     forced: list[float]
     pivots: list[list[float | None]] | None
@@ -88,13 +90,16 @@ def summarise(
     pivots = pivot_ratios(outcome.pivot, outcome.exit, outcome.passed, votes.shape[1]).by_rank if staged else None
     accuracy = float(right.mean())
     costs = {name: _number(getattr(outcome, field).mean()) for name, field in COSTS.items()}
+    errors = {name: _number(getattr(outcome, field).std() / np.sqrt(n)) for name, field in COSTS.items()}
     if static:
         costs |= {"f-m": costs["free-running"], "f-mt": costs["free-running-energy"]}
+        errors |= {"f-m": errors["free-running"], "f-mt": errors["free-running-energy"]}
     return Summary(
         samples=n,
         accuracy=accuracy,
         accuracy_error=float(np.sqrt(accuracy * (1 - accuracy) / n)),
         costs=costs,
+        cost_errors=errors,
         left=exits.passed.tolist(),
         forced=exits.forced.tolist(),
         pivots=None if pivots is None else [[_number(share) for share in row] for row in pivots],
@@ -148,7 +153,9 @@ def judge(votes: Votes, policy: Policy, outcome: Outcome | None = None) -> Summa
     if votes.milliseconds and votes.order is None:
         timed = votes._replace(macs=votes.milliseconds[min(votes.milliseconds)])
         asked = policy if isinstance(policy, Priced) else Priced(policy, votes.macs)
-        summary.costs["milliseconds"] = float(decide(timed, asked).lazy_macs.mean())
+        spent = decide(timed, asked).lazy_macs
+        summary.costs["milliseconds"] = float(spent.mean())
+        summary.cost_errors["milliseconds"] = float(spent.std() / np.sqrt(len(spent)))
     return summary
 
 
