@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from quorate.errors import QuorateError
-from quorate.report.summary import Summary, summarise
-from quorate.squad import Outcome, Policy, Priced, Rule, Static, Votes, replay, stages
+from quorate.report.summary import judge
+from quorate.squad import Votes
 from quorate.store import read_votes
 from quorate.store.run import RunFolder
 from quorate.store.timings import best_fit, read_timings
 
 __all__ = [
     "calibration_of",
-    "decide",
     "describe",
     "flat",
     "judge",
@@ -73,35 +72,6 @@ def calibration_of(votes: Votes, split: str | None) -> tuple[Votes, str]:
     if split is None and (votes.split is None or "calibration" not in votes.split):
         return votes, "all"
     return votes.of(split or "calibration"), split or "calibration"
-
-
-def decide(votes: Votes, policy: Policy) -> Outcome:
-    """:func:`quorate.squad.replay` with all that the file says."""
-    return replay(
-        votes.probs, votes.macs, policy, order=votes.order, arrival=votes.arrival, present=votes.present,
-        chained=votes.chained,
-    )  # fmt: skip
-
-
-def judge(votes: Votes, policy: Policy) -> Summary:
-    """A policy's summary on labelled votes, with lazy milliseconds where the file has them (at the smallest batch).
-
-    A static ensemble waits for everybody, so it is not judged on what had arrived when somebody else stopped.
-    """
-    votes = votes._replace(arrival=None) if isinstance(policy, Static) else votes
-    classes = votes.probs.argmax(-1)
-    if votes.present is not None:
-        classes[~votes.present] = -1
-    table = None
-    if isinstance(policy, Rule):
-        table = stages(votes.probs, votes.macs, policy, order=votes.order, present=votes.present)
-    outcome = decide(votes, policy)
-    summary = summarise(outcome, votes.labels, classes, table, static=isinstance(policy, Static))
-    if votes.milliseconds and votes.order is None:
-        timed = votes._replace(macs=votes.milliseconds[min(votes.milliseconds)])
-        asked = policy if isinstance(policy, Priced) else Priced(policy, votes.macs)
-        summary.costs["milliseconds"] = float(decide(timed, asked).lazy_macs.mean())
-    return summary
 
 
 def describe(name: str, split: str, votes: Votes) -> str:

@@ -19,7 +19,17 @@ from quorate.quest.concrete import gumbel, hard_choice
 from quorate.quest.mixing import edges_of_node
 from quorate.quest.supernet import Choice
 
-__all__ = ["cell_disagreement", "choice_of", "decode", "decode_choice", "decode_particle", "distinct", "log_weight", "neighbours", "sampler"]
+__all__ = [
+    "cell_disagreement",
+    "choice_of",
+    "decode",
+    "decode_choice",
+    "decode_particle",
+    "distinct",
+    "log_weight",
+    "neighbours",
+    "sampler",
+]
 
 NONE = PRIMITIVES.index("none")
 

@@ -241,4 +241,3 @@ def _gates(logits: Tensor, noise: Tensor, temperature: float | Tensor, choice_ST
     """Factors of 1 whose gradient is that of the Concrete sample at the chosen operation (as in GDAS)."""
     Z = concrete(logits, noise, temperature).gather(-1, choice_STJ[..., None]).squeeze(-1)
     return list(1 + Z - Z.detach())
-

@@ -219,9 +219,7 @@ class MixedCell(nn.Module):
             sources.append(_Source(self._sum(node, sources, choice, gates), self._pools(min(node, NODES))))
         return concatenated([source.map_NCHW for source in sources[2:]])
 
-    def _sum(
-        self, node: int, sources: list[_Source], choice: Sequence[int], gates: Sequence[Tensor] | None
-    ) -> Tensor:
+    def _sum(self, node: int, sources: list[_Source], choice: Sequence[int], gates: Sequence[Tensor] | None) -> Tensor:
         total, own = None, False  # own: a tensor that nobody else holds, so that it may be added to in place
         rows = list(enumerate(edges_of_node(node)))
         # Convolutions first: the order in which the mixed form adds, so that both give the same bits.

@@ -13,25 +13,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from quorate.squad.candidates import (
-    FAMILIES,
-    Candidate,
-    Curve,
-    Progress,
-    candidates,
-    crossfit,
-    curve_of,
-    fit,
-    fits_of_folds,
-    folds_of,
-    traced,
-)
+from quorate.squad.candidates import FAMILIES, Candidate, Curve, Progress, traced
 from quorate.squad.cost import COSTS
+from quorate.squad.judging import Judge
 from quorate.squad.tracing import Trace
 from quorate.squad.tuning import Wish, choose, in_milliseconds
 from quorate.squad.votes import Votes
 
-__all__ = ["DEVICES", "Comparison", "Duel", "Reading", "compare", "readings_by"]
+__all__ = ["DEVICES", "Comparison", "Duel", "Reading", "compare", "comparison_of", "judges_of", "readings_by"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -147,24 +136,52 @@ def compare(
         >>> sorted({reading.group for reading in compared.readings})
         ['SQUAD, mean', 'SQUAD, t-test', 'static soft vote']
     """
-    judges = [_Judge(votes, calibration, policies, ("lazy", "free-running"), progress)]
+    return comparison_of(judges_of(votes, calibration, policies, progress), drops)
+
+
+def judges_of(
+    votes: Votes,
+    calibration: Votes | None = None,
+    policies: Sequence[str] = FAMILIES,
+    progress: Progress | None = None,
+) -> list[Judge]:
+    """The judges of one device and of K, and where milliseconds were measured, of those; arguments as :func:`compare`.
+
+    Example:
+        >>> votes = Votes(np.full((1, 1, 20, 2), 0.5), np.zeros(20, int), np.ones((1, 1)))
+        >>> [judge.devices for judge in judges_of(votes, policies=["squad"])]
+        [('lazy', 'free-running')]
+    """
+    judges = [Judge(votes, calibration, policies, ("lazy", "free-running"), progress)]
     if votes.milliseconds and (calibration is None or calibration.milliseconds):
         batch = min(votes.milliseconds)
         timed = None if calibration is None else in_milliseconds(calibration, batch)
-        judges.append(_Judge(in_milliseconds(votes, batch), timed, policies, ("milliseconds",), progress))
+        judges.append(Judge(in_milliseconds(votes, batch), timed, policies, ("milliseconds",), progress))
+    return judges
+
+
+def comparison_of(judges: Sequence[Judge], drops: Sequence[float] = DROPS) -> Comparison:
+    """What :func:`compare` says, of judges that are there already.
+
+    Example:
+        >>> votes = Votes(np.full((1, 1, 20, 2), 0.5), np.zeros(20, int), np.ones((1, 1)))
+        >>> comparison_of(judges_of(votes, policies=["squad"]), [1.0]).static_accuracy
+        1.0
+    """
+    first = judges[0]
     readings, duels = [], []
     oracle, curves, costs = {}, {}, {}
     for judge in judges:
         for device in judge.devices:
-            readings += [r for allowed in drops for r in judge.readings(device, allowed)]
-            duels += [d for allowed in drops for d in judge.duels(device, allowed)]
-            oracle[device] = judge.oracle(device)
-            curves[device] = judge.points(device)
+            readings += [r for allowed in drops for r in _readings(judge, device, allowed)]
+            duels += [d for allowed in drops for d in _duels(judge, device, allowed)]
+            oracle[device] = _oracle(judge, device)
+            curves[device] = _points(judge, device)
             costs[device] = float(judge.static.costs[judge.cost(device)].mean())
     return Comparison(
-        samples=len(votes.labels),
-        calibration=None if calibration is None else len(calibration.labels),
-        static_accuracy=float(judges[0].static.right.mean()),
+        samples=len(first.votes.labels),
+        calibration=None if first.calibration is None else len(first.calibration.labels),
+        static_accuracy=float(first.static.right.mean()),
         static_costs=costs,
         readings=readings,
         duels=duels,
@@ -173,132 +190,83 @@ def compare(
     )
 
 
-class _Judge:
-    """The curves that thresholds are chosen on, and those that judge, of one table of costs."""
+def _readings(judge: Judge, device: str, allowed: float) -> list[Reading]:
+    """Both readings of every group."""
+    found = []
+    soft = judge.static.right[0].mean()
+    cost, wish = judge.cost(device), Wish(max_drop=allowed)
+    for group, members in judge.groups().items():
+        variant, right, spent, kept = judge.chosen(members, device, allowed)
+        drop = 100 * float(soft - right.mean())
+        found.append(
+            Reading(group, variant, device, allowed, "calibration", float(spent.mean()) if kept else None, drop)
+        )
+        mine = [judge.judging[i] for i in members]
+        at, g = choose(mine, judge.static, wish, cost)
+        drop = 100 * float(soft - mine[at].right[g].mean())
+        spent_mean = float(mine[at].costs[cost][g].mean(dtype=np.float64))
+        name = mine[at].candidate.name
+        kept = wish.keeps(drop, 0.0)
+        found.append(Reading(group, name, device, allowed, "curve", spent_mean if kept else None, drop))
+    return found
 
-    def __init__(
-        self,
-        votes: Votes,
-        calibration: Votes | None,
-        policies: Sequence[str],
-        devices: Sequence[str],
-        progress: Progress | None,
-    ) -> None:
-        self.devices, self.votes, self.calibration = devices, votes, calibration
-        tried = candidates(votes.macs, [*policies, "static"])
-        costs = list(dict.fromkeys(map(self.cost, devices)))
-        families = [*policies, "static"]
-        self.fits = fits_of_folds(votes if calibration is None else calibration, families, progress)
-        self.choosing = crossfit(votes if calibration is None else calibration, tried, costs, progress, self.fits)
-        self.judging = self.choosing
-        if calibration is not None:
-            self.fits = [fitted := fit(calibration, families)]
-            self.judging = [curve_of(c, fitted, traced(c, fitted, votes), votes.labels, costs) for c in tried]
-        self.static = self.judging[0]
-        n = len(votes.labels)
-        self.fold = folds_of(n) if calibration is None else np.zeros(n, int)
 
-    @staticmethod
-    def cost(device: str) -> str:
-        return "lazy" if device == "milliseconds" else device
+def _duels(judge: Judge, device: str, allowed: float) -> list[Duel]:
+    """The pool against SQUAD and against the best of all others; without pools SQUAD against the others."""
 
-    def groups(self, keep: Any = lambda candidate: True) -> dict[str, list[int]]:
-        groups: dict[str, list[int]] = {}
-        for i, curve in enumerate(self.judging):
-            if keep(curve.candidate):
-                groups.setdefault(curve.candidate.group, []).append(i)
-        return groups
+    def of(keep: Any) -> list[int]:
+        return [i for members in judge.groups(keep).values() for i in members]
 
-    def chosen(self, members: Sequence[int], device: str, allowed: float) -> tuple[str, Array, Array, bool]:
-        """``(variant, right [N], cost [N], kept)`` with variant and threshold chosen where they are not judged."""
-        cost, wish = self.cost(device), Wish(max_drop=allowed)
-        mine = [self.choosing[i] for i in members]
-        right, spent = np.empty(len(self.fold), bool), np.empty(len(self.fold))
-        kept, names = True, []
-        for f in np.unique(self.fold):
-            held = self.fold == f
-            among = ~held if self.calibration is None else np.ones(len(self.calibration.labels), bool)
-            at, g = choose(mine, self.choosing[0], wish, cost, among)
-            drop = 100 * (self.choosing[0].right[0, among].mean() - mine[at].right[g, among].mean())
-            kept = kept and wish.keeps(float(drop), 0.0)
-            judge = self.judging[members[at]]
-            right[held], spent[held] = judge.right[g, held], judge.costs[cost][g, held]
-            names.append(judge.candidate.name)
-        return max(set(names), key=names.count), right, spent, kept
+    pools, squad = of(lambda c: c.family == "pool"), of(lambda c: c.family == "squad")
+    others = of(lambda c: c.family not in ("pool", "static") and (pools or c.family != "squad"))
+    champions, rivals = (pools, [squad, others]) if pools else (squad, [others])
+    if not champions:
+        return []
+    mine = judge.chosen(champions, device, allowed)
+    against = {}
+    for members in rivals:
+        if members:
+            theirs = judge.chosen(members, device, allowed)
+            against[theirs[0]] = _duel(device, allowed, mine, theirs)
+    return list(against.values())
 
-    def readings(self, device: str, allowed: float) -> list[Reading]:
-        """Both readings of every group."""
-        found = []
-        soft = self.static.right[0].mean()
-        cost, wish = self.cost(device), Wish(max_drop=allowed)
-        for group, members in self.groups().items():
-            variant, right, spent, kept = self.chosen(members, device, allowed)
-            drop = 100 * float(soft - right.mean())
-            found.append(
-                Reading(group, variant, device, allowed, "calibration", float(spent.mean()) if kept else None, drop)
-            )
-            mine = [self.judging[i] for i in members]
-            at, g = choose(mine, self.static, wish, cost)
-            drop = 100 * float(soft - mine[at].right[g].mean())
-            spent_mean = float(mine[at].costs[cost][g].mean(dtype=np.float64))
-            name = mine[at].candidate.name
-            kept = wish.keeps(drop, 0.0)
-            found.append(Reading(group, name, device, allowed, "curve", spent_mean if kept else None, drop))
-        return found
 
-    def duels(self, device: str, allowed: float) -> list[Duel]:
-        """The pool against SQUAD and against the best of all others; without pools SQUAD against the others."""
+def _oracle(judge: Judge, device: str) -> dict[str, tuple[float, float]]:
+    """Stopping at the first right answer along each path, or at the first answer where none is right."""
+    bounds = {}
+    for members in judge.groups(lambda c: c.family == "pool" and "gate" in c.group).values():
+        i = members[0]
+        if len(members) > 1:
+            variant, *_ = judge.chosen(members, device, 0.5)
+            i = next(j for j in members if judge.judging[j].candidate.name == variant)
+        bounds[judge.judging[i].candidate.name] = _bound(judge, judge.judging[i].candidate, device)
+    return bounds
 
-        def of(keep: Any) -> list[int]:
-            return [i for members in self.groups(keep).values() for i in members]
 
-        pools, squad = of(lambda c: c.family == "pool"), of(lambda c: c.family == "squad")
-        others = of(lambda c: c.family not in ("pool", "static") and (pools or c.family != "squad"))
-        champions, rivals = (pools, [squad, others]) if pools else (squad, [others])
-        if not champions:
-            return []
-        mine = self.chosen(champions, device, allowed)
-        against = {}
-        for members in rivals:
-            if members:
-                theirs = self.chosen(members, device, allowed)
-                against[theirs[0]] = _duel(device, allowed, mine, theirs)
-        return list(against.values())
+def _bound(judge: Judge, candidate: Candidate, device: str) -> tuple[float, float]:
+    spent = accuracy = 0.0
+    for f, fitted in enumerate(judge.fits):
+        part = judge.votes.rows(np.flatnonzero(judge.fold == f))
+        points: Trace = traced(candidate, fitted, part)
+        right = points.label == part.labels
+        at = np.where(right.any(0), right.argmax(0), (points.label >= 0).argmax(0))[None]
+        cost = getattr(points.costs, COSTS[judge.cost(device)])
+        spent += float(np.take_along_axis(cost, at, 0).sum())
+        accuracy += float(right.any(0).sum())
+    return spent / len(judge.fold), accuracy / len(judge.fold)
 
-    def oracle(self, device: str) -> dict[str, tuple[float, float]]:
-        """Stopping at the first right answer along each path, or at the first answer where none is right."""
-        bounds = {}
-        for members in self.groups(lambda c: c.family == "pool" and "gate" in c.group).values():
-            i = members[0]
-            if len(members) > 1:
-                variant, *_ = self.chosen(members, device, 0.5)
-                i = next(j for j in members if self.judging[j].candidate.name == variant)
-            bounds[self.judging[i].candidate.name] = self._oracle(self.judging[i].candidate, device)
-        return bounds
 
-    def _oracle(self, candidate: Candidate, device: str) -> tuple[float, float]:
-        spent = accuracy = 0.0
-        for f, fitted in enumerate(self.fits):
-            part = self.votes.rows(np.flatnonzero(self.fold == f))
-            points: Trace = traced(candidate, fitted, part)
-            right = points.label == part.labels
-            at = np.where(right.any(0), right.argmax(0), (points.label >= 0).argmax(0))[None]
-            cost = getattr(points.costs, COSTS[self.cost(device)])
-            spent += float(np.take_along_axis(cost, at, 0).sum())
-            accuracy += float(right.any(0).sum())
-        return spent / len(self.fold), accuracy / len(self.fold)
-
-    def points(self, device: str) -> dict[str, list[tuple[float, float, float]]]:
-        """The curve of each group's variant chosen at half a point."""
-        curves = {}
-        for group, members in self.groups().items():
-            variant, *_ = self.chosen(members, device, 0.5)
-            curve: Curve = next(self.judging[i] for i in members if self.judging[i].candidate.name == variant)
-            spent, right = curve.costs[self.cost(device)].mean(1, dtype=np.float64), curve.right.mean(1)
-            if np.isfinite(spent).all():
-                rows = zip(curve.candidate.grid, spent, right, strict=True)
-                curves[group] = [(float(t), float(c), float(a)) for t, c, a in rows]
-        return curves
+def _points(judge: Judge, device: str) -> dict[str, list[tuple[float, float, float]]]:
+    """The curve of each group's variant chosen at half a point."""
+    curves = {}
+    for group, members in judge.groups().items():
+        variant, *_ = judge.chosen(members, device, 0.5)
+        curve: Curve = next(judge.judging[i] for i in members if judge.judging[i].candidate.name == variant)
+        spent, right = curve.costs[judge.cost(device)].mean(1, dtype=np.float64), curve.right.mean(1)
+        if np.isfinite(spent).all():
+            rows = zip(curve.candidate.grid, spent, right, strict=True)
+            curves[group] = [(float(t), float(c), float(a)) for t, c, a in rows]
+    return curves
 
 
 def _duel(

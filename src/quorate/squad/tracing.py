@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from quorate.squad.arrays import host, namespace
 from quorate.squad.arrivals import moments
+from quorate.squad.checks import check_macs
 from quorate.squad.cost import Costs, costs
 from quorate.squad.fused import conclude, examine
 from quorate.squad.path import PathPolicy
-from quorate.squad.protocol import Array, Lattice, Policy, Verdict
+from quorate.squad.protocol import Array, Policy, Verdict
 from quorate.squad.replaying import CheckedVotes, prepare
 from quorate.squad.rule import Rule
 from quorate.squad.temperature import Scaled
@@ -79,6 +80,7 @@ def trace(
     arrival: Array | None = None,
     present: Array | None = None,
     chained: bool = True,
+    charged: Array | None = None,
 ) -> Trace:
     """Evaluate ``policy`` at every point where it may stop; its own threshold is not used.
 
@@ -90,6 +92,7 @@ def trace(
         arrival: order of arrival.
         present: which branches voted.
         chained: whether a branch needs the one before it.
+        charged: ``[E, K]`` costs in another unit (milliseconds) to count in; who is asked when follows from ``macs``.
 
     Returns:
         Points, in numpy arrays for votes in main memory. :meth:`Trace.stop` at a rule's threshold, or at the
@@ -103,16 +106,17 @@ def trace(
                [0.8]])
     """
     votes = prepare(probs, macs, order, arrival, present, chained)
-    return _join([_of(part, policy) for _, part in votes.chunks()])
+    table = votes.lattice.macs if charged is None else check_macs(charged, *votes.lattice.macs.shape)
+    return _join([_of(part, policy, table) for _, part in votes.chunks()])
 
 
-def _of(votes: CheckedVotes, policy: Policy) -> Trace:
+def _of(votes: CheckedVotes, policy: Policy, table: Array) -> Trace:
     if isinstance(policy, Scaled):
-        return _of(votes._replace(probs=policy.apply(votes.probs)), policy.policy)
+        return _of(votes._replace(probs=policy.apply(votes.probs)), policy.policy, table)
     if type(policy) is Rule:
-        return _of_rule(votes, policy)
+        return _of_rule(votes, policy, table)
     if isinstance(policy, PathPolicy):
-        return _of_path(votes, policy)
+        return _of_path(votes, policy, table)
     raise TypeError(f"trace needs a Rule or a PathPolicy, got {type(policy).__name__}: replay it instead")
 
 
@@ -128,7 +132,7 @@ def _join(parts: list[Trace]) -> Trace:
     return Trace(joined("score"), joined("label"), joined("exit"), joined("confidence"), spent)
 
 
-def _of_rule(votes: CheckedVotes, rule: Rule) -> Trace:
+def _of_rule(votes: CheckedVotes, rule: Rule, table: Array) -> Trace:
     votes = votes.settled()
     examined = examine(votes.probs, votes.present, rule, votes.lattice.order)
     xp = namespace(examined.votes)
@@ -136,10 +140,10 @@ def _of_rule(votes: CheckedVotes, rule: Rule) -> Trace:
     for e in range(len(examined.bound)):
         everybody = xp.full_like(examined.pivot[e], e)
         verdicts.append(conclude(examined, everybody, everybody < 0))
-    return _stack(examined.bound, verdicts, votes.lattice)
+    return _stack(examined.bound, verdicts, table, votes.lattice.chained)
 
 
-def _of_path(votes: CheckedVotes, policy: PathPolicy) -> Trace:
+def _of_path(votes: CheckedVotes, policy: PathPolicy, table: Array) -> Trace:
     """Walk the whole path, whatever the score says."""
     xp = namespace(host(votes.probs))
     turns = xp.asarray(policy.path(votes.lattice), device=votes.lattice.order.device)[:, None]
@@ -161,12 +165,12 @@ def _of_path(votes: CheckedVotes, policy: PathPolicy) -> Trace:
         # the state goes on: what is read of it here must not go on with it
         waited, cast = (xp.asarray(x, copy=True) for x in (verdict.waited, verdict.cast))
         verdicts.append(verdict._replace(waited=waited, cast=cast))
-    return _stack(xp.stack(scores), verdicts, votes.lattice)
+    return _stack(xp.stack(scores), verdicts, table, votes.lattice.chained)
 
 
-def _stack(score: Array, verdicts: list[Verdict], lattice: Lattice) -> Trace:
+def _stack(score: Array, verdicts: list[Verdict], table: Array, chained: bool) -> Trace:
     stack = namespace(score).stack
-    spent = [costs(v.waited, v.cast, v.asks, lattice.macs, v.pivot is not None, lattice.chained) for v in verdicts]
+    spent = [costs(v.waited, v.cast, v.asks, table, v.pivot is not None, chained) for v in verdicts]
     return Trace(
         score,
         stack([v.label for v in verdicts]),
