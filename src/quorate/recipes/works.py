@@ -1,4 +1,4 @@
-"""What each phase of a run does, by the packages that know how.
+"""What each phase of a run does up to its bundle and its milliseconds, by the packages that know how.
 
 This file joins values of a configuration to functions that take values; it decides nothing.
 """
@@ -29,7 +29,7 @@ __all__ = ["device_of", "own_learners", "works_of"]
 
 
 def works_of(config: RunConfig) -> Mapping[str, Phase]:
-    """The phases of a run, with what each does.
+    """The phases of a run that make something, with what each does; evaluating and reporting are the shell's.
 
     Example:
         >>> "search" in works_of(RunConfig()), "search" in works_of(RunConfig(genotype=("DARTS_V2",)))
@@ -41,8 +41,6 @@ def works_of(config: RunConfig) -> Mapping[str, Phase]:
         "tune": _tune,
         "export": _export,
         "bench": _measure,
-        "evaluate": _evaluate,
-        "report": _report,
     }
     left_out = ("search",) * (not config.searches) + ("bench",) * (not config.measuring.batches)
     return {name: work for name, work in works.items() if name not in left_out}
@@ -140,12 +138,3 @@ def _measure(work: Work) -> None:
     with work.shell.steps() as tick:
         measure_run(work.place, work.data, batches=how.batches, rounds=how.rounds, images=how.images,
                     threads=how.threads, tick=tick)  # fmt: skip
-
-
-def _evaluate(work: Work) -> None:
-    with work.shell.steps() as progress:
-        evaluate_run(work.place.path, data=work.data, own=own_learners(work), progress=progress)
-
-
-def _report(work: Work) -> None:
-    report_run(work.place.path, data=work.data)
