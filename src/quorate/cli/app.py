@@ -15,6 +15,8 @@ COMMANDS = {
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
     "tune": ("quorate.cli.tune:tune", "Choose the cheapest policy that keeps what you wish, and write it to a file."),
     "compare": ("quorate.cli.compare:compare", "Compare every policy on the same recorded votes."),
+    "evaluate": ("quorate.cli.evaluate:evaluate", "Evaluate a run: accuracy, every cost, calibration, milliseconds."),
+    "report": ("quorate.cli.report:report", "The report of a run as a page, or the tables of several."),
     "export": ("quorate.cli.export:export", "Write a run as a bundle that runs without torch."),
     "predict": ("quorate.cli.predict:predict", "Classify pictures with a bundle: label, confidence, exit, cost."),
     "bench": ("quorate.cli.bench:bench", "Measure what a committee saves in time, and what every branch costs."),

@@ -31,11 +31,13 @@ class Series(NamedTuple):
 class _Frame:
     """The axes of a chart: from values to places."""
 
-    def __init__(self, xs: Sequence[float], ys: Sequence[float], width: float, height: float) -> None:
+    def __init__(
+        self, xs: Sequence[float], ys: Sequence[float], width: float, height: float, whole: bool = False
+    ) -> None:
         """Round both ranges."""
         self.width, self.height = width, height
         self.left, self.right, self.top, self.bottom = 56.0, width - 14, 26.0, height - 48
-        self.x_ticks, self.y_ticks = nice(min(xs), max(xs), 5), nice(min(ys), max(ys), 6)
+        self.x_ticks, self.y_ticks = nice(min(xs), max(xs), 5, whole), nice(min(ys), max(ys), 6)
 
     def at(self, x: float) -> float:
         low, high = self.x_ticks[0], self.x_ticks[-1]
@@ -63,13 +65,9 @@ class _Frame:
     def level(self, y: float, said: str) -> list[str]:
         """A dotted line across, and above the chart, where no curve runs, what it is."""
         at, above = self.up(y), self.top - 12
-        wide = 7 * len(said)
         return [
             element("line", "level", x1=self.left, x2=self.right, y1=at, y2=at),
-            element(
-                "line", "level key", x1=self.right - wide - 34, x2=self.right - wide - 10, y1=above - 4, y2=above - 4
-            ),
-            text(said, self.right, above, "tick end"),
+            text(f"····  {said}", self.right, above, "tick end"),
         ]
 
 
@@ -82,6 +80,7 @@ def lines(
     level: tuple[float, str] | None = None,
     low: float | None = None,
     origin: float | None = 0.0,
+    whole: bool = False,
     width: float = 460,
     height: float = 320,
 ) -> str:
@@ -95,6 +94,7 @@ def lines(
         level: a height, and what it is.
         low: lowest y to show; what is below is cut off.
         origin: where the x axis begins; None: with the first point.
+        whole: whether x counts something.
         width: in user units.
         height: in user units.
 
@@ -108,7 +108,7 @@ def lines(
     xs = [p[0] for one in series for p in one.points] + ([] if origin is None else [origin])
     ys = [p[1] for one in series for p in one.points if low is None or p[1] >= low]
     ys += ([] if level is None else [level[0]]) + ([] if low is None else [low])
-    frame = _Frame(xs, ys, width, height)
+    frame = _Frame(xs, ys, width, height, whole)
     out = frame.drawn(x, y)
     clip = f"clip-{name}"
     area = element("rect", x=frame.left, y=frame.top - 8, width=frame.right - frame.left + 8,

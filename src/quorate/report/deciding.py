@@ -74,9 +74,12 @@ def summary(results: Document) -> str:
         tiles.append(tile(saved(spent, whole), said, f"{macs(spent, whole)} of {macs(whole)}"))
     timed = (results.get("engine") or {}).get("milliseconds") or {}
     if timed:
-        batch = max(timed, key=int)
-        mine, theirs = timed[batch]["policy"], timed[batch]["static"]
-        tiles.append(tile(saved(mine, theirs), f"time, batches of {batch}", f"{mine:.3g} of {theirs:.3g} ms an image"))
+        less = {batch: saved(t["policy"], t["static"]) for batch, t in timed.items()}
+        first, *others = less
+        mine, theirs = timed[first]["policy"], timed[first]["static"]
+        more = "".join(f"; batches of {batch}: {less[batch]}" for batch in others)
+        what = "time, one at a time" if first == "1" else f"time, batches of {first}"
+        tiles.append(tile(less[first], what, f"{mine:.3g} of {theirs:.3g} ms an image{more}"))
     tiles.append(tile(percent(own["ece"]), "calibration error", f"static soft vote {percent(static['ece'])}"))
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
@@ -102,11 +105,12 @@ def policies(results: Document) -> str:
             more = [("" if row["kept"] else "short", _row(row["group"], row, static, shown)) for row in rest]
             parts.append(f"<details><summary>{len(rest)} more variants</summary>{table(columns, more)}</details>")
     parts.append(_single(results, shown))
+    chosen, judged = results["calibration_samples"], results["samples"]
     lead = (
-        f"Each threshold is the cheapest that loses at most {wish:g} points against the static soft vote on "
-        f"{results['calibration_samples']:,} calibration samples; what stands here was measured on {results['samples']:,} "
-        "others. Costs are means per sample in MACs, with their share of the static ensemble's. A dagger: no threshold "
-        "comes so close on the calibration samples, the closest one stands here."
+        f"Each threshold is the cheapest that loses at most {wish:g} points against the static soft vote on {chosen:,} "
+        f"calibration samples; what stands here was measured on {judged:,} others. Costs are means per sample in MACs, "
+        "with their share of the static ensemble's. A dagger: no threshold comes so close on the calibration samples, "
+        "the closest one stands here."
     )
     return section("policies", "Every policy, every cost", parts, lead)
 
@@ -129,7 +133,7 @@ def _row(name: str, row: Document, static: Document, shown: Sequence[str]) -> li
 
 def _variant(name: str, row: Document) -> str:
     said = row.get("variant", row.get("policy", ""))
-    return "" if said == name or name == "static soft vote" else str(said).removeprefix("pool, gate, ")
+    return "" if name in (said, "static soft vote") else str(said).removeprefix("pool, gate, ")
 
 
 def _single(results: Document, shown: Sequence[str]) -> str:
@@ -155,9 +159,10 @@ def operating(results: Document) -> str:
         drawn = _curves(results, cost)
         if drawn:
             charts.append(figure(AXES[cost], drawn, _says(results, cost)))
+    stroke = '<path class="line" d="M1 5H21"/></svg>'
     buttons = "".join(
-        f'<button type="button" data-pick="{i}"><svg viewBox="0 0 22 10" aria-hidden="true" class="s{STYLES[s["group"]]}">'
-        f'<path class="line" d="M1 5H21"/></svg>{s["group"]}</button>'
+        f'<button type="button" data-pick="{i}"><svg viewBox="0 0 22 10" aria-hidden="true" '
+        f'class="s{STYLES[s["group"]]}">{stroke}{s["group"]}</button>'
         for i, s in enumerate(sweeps)
     )
     exits = "".join(f'<i class="b{min(e, 7)}" title="exit {e}"></i>' for e in range(results["exits"]))
@@ -167,9 +172,9 @@ def operating(results: Document) -> str:
         '<input id="slider" type="range" min="0" max="1" step="1" value="0">'
         '<div class="jumps"><button type="button" id="to-lazy">chosen for one device</button>'
         '<button type="button" id="to-free-running">chosen for K devices</button></div>'
-        f'<div class="readings" id="readings"></div><div class="exits" id="exits">{exits}<i class="bf" title="forced"></i></div>'
-        '<p class="note" id="exits-said"></p></div><noscript><p class="note">The slider needs JavaScript; the points that '
-        "calibration chose are marked in the charts below.</p></noscript>"
+        f'<div class="readings" id="readings"></div><div class="exits" id="exits">{exits}'
+        '<i class="bf" title="forced"></i></div><p class="note" id="exits-said"></p></div><noscript><p class="note">'
+        "The slider needs JavaScript; the points that calibration chose are marked in the charts.</p></noscript>"
     )
     keep = ("group", "thresholds", "accuracy", "accuracy_error", "costs", "left", "forced", "chosen")
     data = {
@@ -229,9 +234,10 @@ def ways(results: Document) -> str:
         rows = [row for row in results["policies"] if row["device"] == device and row["group"] in STYLES
                 and NOT_HERE[device] not in row["group"]]  # fmt: skip
         rows.sort(key=lambda row: row["costs"][device])
+        whole = static["costs"][device]
         drawn = bars([
-            (row["group"] + ("" if row["kept"] else " †"), row["costs"][device] / static["costs"][device],
-             f"{share(row['costs'][device], static['costs'][device])}, {points(row['accuracy'] - static['accuracy'])} points",
+            (row["group"] + ("" if row["kept"] else " †"), row["costs"][device] / whole,
+             f"{share(row['costs'][device], whole)}, {points(row['accuracy'] - static['accuracy'])} points",
              STYLES[row["group"]])
             for row in rows
         ])  # fmt: skip

@@ -13,7 +13,7 @@ from quorate.report.charts import Series, lines, reliability
 from quorate.report.deciding import hero
 from quorate.report.markup import Cell, facts, figure, legend, section, table
 from quorate.report.published import PUBLISHED, PUBLISHED_BUDGET, Published
-from quorate.report.saying import of_calibration, of_classes, of_disagreement, of_training
+from quorate.report.saying import of_agreement, of_calibration, of_classes, of_disagreement, of_training, saved
 from quorate.report.tables import macs, percent
 
 __all__ = ["Extras", "Sample", "beside_the_paper", "classes", "gallery", "learners", "making", "trust"]
@@ -125,9 +125,8 @@ def classes(results: Document) -> str:
     says = of_classes(answered, names)
     title = "The hardest classes" if many else "Accuracy by class"
     matrix = squares(answered["confusion"], names)
-    return section("classes", "Class by class", [
-        f'<div class="grid-2">{figure(title, drawn, says)}{figure("What is taken for what", matrix, _of_matrix(results))}</div>'
-    ])  # fmt: skip
+    both = figure(title, drawn, says) + figure("What is taken for what", matrix, _of_matrix(results))
+    return section("classes", "Class by class", [f'<div class="grid-2">{both}</div>'])
 
 
 def _of_matrix(results: Document) -> str:
@@ -188,10 +187,11 @@ def beside_the_paper(results: Document) -> str:
         rows.append(("theirs", [*cells, macs(line.f_m * 1e6), macs(line.f_mt * 1e6)]))
     lead = (
         f"The paper's figures on {known.title} are the paper's, not measured here. They come from another budget, so "
-        f"accuracies and costs are not to be held against each other: ours {budget}, the paper's {PUBLISHED_BUDGET}."
+        "accuracies and costs are not to be held against each other: "
+        f"ours {budget}, theirs {PUBLISHED_BUDGET}."
     )
-    return section("paper", "Beside the paper", [table(["", "accuracy", "F_M", "F_MT"], rows), _compared(results, known)],
-                   lead)  # fmt: skip
+    tables = [table(["", "accuracy", "F_M", "F_MT"], rows), _compared(results, known)]
+    return section("paper", "Beside the paper", tables, lead)
 
 
 def _budget(results: Document) -> str:
@@ -233,13 +233,12 @@ def learners(results: Document, drawings: Mapping[str, bytes]) -> str:
         rows.append(("", [*cells, percent(one["ece"][-1])]))
     parts = [table(["learner", *(f"exit {e}" for e in exits), "ECE, last exit"], rows,
                    name="Accuracy of each exit, and the cost of its branch")]  # fmt: skip
-    pictures = "".join(
-        f'<figure><h3>{escape(title)}</h3><img class="drawing" alt="genotype of {escape(title)}" '
-        f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"></figure>'
-        for title, svg in drawings.items()
-    )
-    if pictures:
-        parts.append(f'<div class="grid-2">{pictures}</div>')
+    for i, (title, svg) in enumerate(drawings.items()):
+        parts.append(
+            f"<details{'' if i else ' open'}><summary>genotype of {escape(title)}</summary>"
+            f'<img class="drawing" alt="genotype of {escape(title)}" '
+            f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"></details>'
+        )
     return section("learners", "The learners", parts)
 
 
@@ -247,7 +246,7 @@ def making(results: Document, extras: Extras) -> str:
     """How it was made: training, search, time, configuration, and whether the engine agrees with the replay."""
     charts = [_training(name, rows, i) for i, (name, rows) in enumerate(extras.histories.items())]
     charts += _search(extras.search)
-    parts = [f'<div class="grid-2">{"".join(charts)}</div>'] if any(charts) else []
+    parts = [f'<div class="grid-3">{"".join(charts)}</div>'] if any(charts) else []
     phases = results.get("phases") or {}
     if phases:
         total = sum(phases.values())
@@ -267,9 +266,13 @@ def making(results: Document, extras: Extras) -> str:
 def _engine(engine: Document) -> str:
     if not engine:
         return ""
-    n, differ = engine["samples"], engine["differing"]
-    said = f"The engine ({engine['backend']}) answered {n:,} images and the replay of recorded votes the same ones: "
-    said += "all answers and exits agree." if not differ else f"{differ} differ, within the rounding of recorded votes."
+    said = f"The engine ({engine['backend']}, threads: {engine['threads']}) answered the same images as the replay of "
+    said += f"recorded votes: {of_agreement(engine)}."
+    for batch, times in engine["milliseconds"].items():
+        said += (
+            f" Batches of {batch}: {times['policy']:.3g} ms an image, the static ensemble {times['static']:.3g} ms "
+            f"({saved(times['policy'], times['static'])}; {times['images']:,} images each, in turns)."
+        )
     return f'<p class="note">{escape(said)}</p>'
 
 
@@ -285,7 +288,7 @@ def _training(name: str, rows: Sequence[Document], number: int) -> str:
     if known[0].get("accuracy"):
         at = [(row["epoch"] + 1, 100 * row["accuracy"][-1], 0.0) for row in known]
         series.append(Series("last exit, training", 8, at))
-    drawn = lines(series, name=f"training-{number}", x="epoch", y="accuracy, %", origin=None, height=280)
+    drawn = lines(series, name=f"training-{number}", x="epoch", y="accuracy, %", origin=1, whole=True, height=280)
     return figure(f"Training of {name}", drawn, of_training(rows),
                   above=legend([(f"s{s.style}", s.name) for s in series]))  # fmt: skip
 
@@ -301,8 +304,8 @@ def _search(rows: Sequence[Document]) -> list[str]:
             at = [(float(i + 1), float(row[name]), 0.0) for i, row in enumerate(mine)
                   if isinstance(row.get(name), int | float)]  # fmt: skip
             if len(at) > 1:
-                drawn = lines([Series(name, 0, at)], name=f"search-{len(charts)}", x="epoch", y=name, origin=None,
-                              height=240)  # fmt: skip
+                drawn = lines([Series(name, 0, at)], name=f"search-{len(charts)}", x="epoch", y=name, origin=1,
+                              whole=True, height=240)  # fmt: skip
                 says = f"From {at[0][1]:.4g} to {at[-1][1]:.4g} in {len(at)} epochs."
                 charts.append(figure(f"Search, {phase}: {name}", drawn, says))
     return charts

@@ -7,11 +7,10 @@ histories. It knows neither networks nor where files are.
 from html import escape
 from pathlib import Path
 
-from quorate import __version__
 from quorate.report.deciding import Document, hero, operating, policies, summary, ways
 from quorate.report.looking import Extras, beside_the_paper, classes, gallery, learners, making, trust
 from quorate.report.markup import facts
-from quorate.report.saying import share
+from quorate.report.saying import sentence, share
 from quorate.report.tables import macs, percent
 
 __all__ = ["document", "page_of"]
@@ -63,19 +62,17 @@ def page_of(results: Document, extras: Extras | None = None) -> str:
         f'<a href="#{name}">{said}</a>' for name, said in NAMES.items() if any(f'id="{name}"' in s for s in sections)
     )
     data = results.get("data") or {}
-    mark = " · ".join(
-        str(x) for x in ("quorate report", data.get("name"), f"{len(results['learners'])} learners",
-                         f"{results['exits']} exits", f"{results['samples']:,} samples of {results.get('split', 'test')}")
-        if x
-    )  # fmt: skip
+    said = ["quorate report", data.get("name"), f"{len(results['learners'])} learners", f"{results['exits']} exits"]
+    said.append(f"{results['samples']:,} samples of {results.get('split', 'test')}")
+    mark = " · ".join(str(x) for x in said if x)
     title = str(results.get("run") or data.get("name") or "report")
     head = (
         f'<header><div class="in"><p class="mark">{escape(mark)}</p><h1>{escape(title)}</h1>'
         f'<p class="says">{escape(_headline(results))}</p>{summary(results)}<nav>{links}</nav></div></header>'
     )
     foot = (
-        f"<footer><h3>How costs are counted</h3>{facts(COUNTED)}<p>Made by quorate {__version__} from recorded votes; "
-        "everything here stands in results.json beside this page.</p></footer>"
+        f"<footer><h3>How costs are counted</h3>{facts(COUNTED)}"
+        f"<p>Made by quorate {escape(results.get('quorate', ''))} from recorded votes; all numbers here stand in results.json beside this page.</p></footer>"
     )
     return document(title, f"{HATCH}{head}<main>{''.join(sections)}</main>{foot}", script=True)
 
@@ -91,12 +88,13 @@ def _headline(results: Document) -> str:
     who = own.get("group", own["policy"])
     if len(who) > 60:
         who = "The committee's policy"
+    n = len(results["learners"])
+    ahead = share(own["costs"]["free-running"], static["costs"]["free-running"])
     return (
-        f"{who[0].upper()}{who[1:]} answers {percent(own['accuracy'])} right (± {error:.2f}), {near} the static ensemble "
-        f"of {len(results['learners'])}, at {share(spent, whole)} of its cost on one device "
-        f"({macs(spent, whole)} of {macs(whole)} MACs) and {share(own['costs']['free-running'], static['costs']['free-running'])} "
-        f"of its latency on {len(results['learners'])}."
-    )  # fmt: skip
+        f"{sentence(who)} answers {percent(own['accuracy'])} right (± {error:.2f}), {near} the static ensemble of {n}, "
+        f"at {share(spent, whole)} of its cost on one device ({macs(spent, whole)} of {macs(whole)} MACs) and {ahead} "
+        f"of its latency on {n}."
+    )
 
 
 def document(title: str, body: str, *, script: bool = False) -> str:

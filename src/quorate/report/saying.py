@@ -11,8 +11,22 @@ import numpy as np
 from quorate.report.answers import confused
 from quorate.report.tables import macs, percent
 
-__all__ = ["of_calibration", "of_classes", "of_costs", "of_criteria", "of_curves", "of_disagreement", "of_exits", "of_pivots",
-           "of_training", "points", "saved", "share"]  # fmt: skip
+__all__ = [
+    "of_agreement",
+    "of_calibration",
+    "of_classes",
+    "of_costs",
+    "of_criteria",
+    "of_curves",
+    "of_disagreement",
+    "of_exits",
+    "of_pivots",
+    "of_training",
+    "points",
+    "saved",
+    "sentence",
+    "share",
+]
 
 Document = Mapping[str, Any]
 Array = np.ndarray[Any, Any]
@@ -85,8 +99,9 @@ def of_costs(rows: Sequence[Document], static: Document, device: str, allowed: f
 def of_curves(sweeps: Sequence[Document], static: Document, cost: str) -> str:
     """What each policy needs at the static ensemble's accuracy, read from the curves."""
     reach = []
+    level = static["accuracy"] - 1e-5  # sweeps are rounded to six digits
     for sweep in sweeps:
-        enough = [c for c, a in zip(sweep["costs"][cost], sweep["accuracy"], strict=True) if a >= static["accuracy"]]
+        enough = [c for c, a in zip(sweep["costs"][cost], sweep["accuracy"], strict=True) if a >= level]
         if enough:
             reach.append((min(enough), sweep["group"]))
     whole = static["costs"][cost]
@@ -97,6 +112,8 @@ def of_curves(sweeps: Sequence[Document], static: Document, cost: str) -> str:
         said = f"{first} is the first to reach the static ensemble's accuracy, at {share(least, whole)} of its cost"
         others = ", ".join(f"{group} at {share(c, whole)}" for c, group in sorted(reach)[1:4])
         said += f"; {others}." if others else "."
+    if not reach:
+        return "No policy reaches the static ensemble's accuracy at any threshold."
     if never:
         said += f" Never there: {', '.join(never)}."
     return sentence(said + " (Read from the curves themselves, which flatters all of them.)")
@@ -200,12 +217,23 @@ def of_classes(answered: Document, classes: Sequence[str]) -> str:
     """The hardest class and the most frequent mistake."""
     known = [(row["accuracy"], c) for c, row in enumerate(answered["per_class"]) if row["accuracy"] is not None]
     (worst, hard), (best, easy) = min(known), max(known)
-    said = f"{classes[hard]} is hardest ({percent(worst, 1)} right), {classes[easy]} easiest ({percent(best, 1)})."
+    said = f"{classes[hard]} is hardest ({percent(worst, 1)} right), "
+    whole = sum(right == 1 for right, _ in known)
+    said += f"{classes[easy]} easiest ({percent(best, 1)})." if whole < 2 else f"{whole} classes are always right."
     pairs = confused(answered["confusion"], 1)
     if pairs:
         i, j, count = pairs[0]
         said += f" The most frequent mistake is {classes[i]} answered as {classes[j]}, {count} times."
     return said
+
+
+def of_agreement(engine: Document) -> str:
+    """Whether the engine answers as the replay does."""
+    if not engine["differing"]:
+        return f"all {engine['samples']:,} answers and exits agree"
+    return (
+        f"{engine['differing']:,} of {engine['samples']:,} answers or exits differ, by the rounding of recorded votes"
+    )
 
 
 def of_training(history: Sequence[Document]) -> str:
@@ -216,6 +244,6 @@ def of_training(history: Sequence[Document]) -> str:
     last = [row["calibration_accuracy"][-1] for row in rows]
     best = int(np.argmax(last))
     said = f"After {len(rows)} epochs the last exit is right on {percent(last[-1])} of the held-out images"
-    if best == len(rows) - 1:
+    if last[best] == last[-1]:
         return said + ": its best so far, so it may not have settled." if len(rows) > 1 else said + "."
     return said + f"; its best was {percent(last[best])} in epoch {best + 1}."

@@ -61,8 +61,8 @@ def svg(parts: Iterable[str], width: float, height: float, label: str, **attribu
     return f"{head.removesuffix('/>')}>{''.join(parts)}</svg>"
 
 
-def nice(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers that cover a range.
+def nice(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
+    """Round numbers that cover a range; ``whole`` ones where something is counted.
 
     Example:
         >>> nice(0, 97), nice(0.93, 0.97, 5)
@@ -70,8 +70,9 @@ def nice(low: float, high: float, most: int = 6) -> list[float]:
     """
     span = max(high - low, abs(high) * 1e-6, 1e-12)
     raw = span / max(1, most - 1)
+    raw = max(raw, 1.0) if whole else raw
     power = 10 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    step = next(m * power for m in ((1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)) if m * power >= raw * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(float(i * step), 12) for i in range(first, max(last, first + 1) + 1)]
 
