@@ -104,7 +104,7 @@ def run(
         if seeds > 1:
             from quorate.cli.report import report
 
-            report(*places)
+            report(places)
         _last_lines(places[-1], json=json)
 
 
