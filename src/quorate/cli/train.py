@@ -17,10 +17,10 @@ from quorate.train.config import TrainConfig
 if TYPE_CHECKING:
     from quorate.store.run import CommitteeRecord
 
-__all__ = ["app"]
+__all__ = ["app", "from_file", "warning_lines"]
 
 
-def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Settings of the file that ``--config`` names, beneath the flags."""
     for argument in arguments:
         if "--config" in argument.names and argument.tokens:
@@ -35,7 +35,7 @@ def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
             Dict({commands[-1]: table}, source=str(path))(app, commands[-1:], arguments)
 
 
-app = App(name="train", config=_from_file, help_format="markdown")
+app = App(name="train", config=from_file, help_format="markdown")
 
 
 @app.default
@@ -84,7 +84,7 @@ def train(
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     training = Training(**settings.model_dump(include=set(Training.model_fields)))
     try:
-        with showing() as listen, _warning_lines():
+        with showing() as listen, warning_lines():
             committee = train_committee(
                 learners,
                 data,
@@ -107,7 +107,7 @@ def train(
 
 
 @contextmanager
-def _warning_lines() -> Iterator[None]:
+def warning_lines() -> Iterator[None]:
     """What is warned of as a line for a person, without the place in the code."""
 
     def say(message: Warning | str, *where: object, **more: object) -> None:

@@ -66,9 +66,7 @@ class Phase:
         if self.optimiser is not None:
             tensors |= {f"supernet/{name}": p for name, p in self.supernet.named_parameters()}
             for name, parameter in self.supernet.named_parameters():
-                held = self.optimiser.state.get(parameter, {}).get("momentum_buffer")
-                if held is not None:
-                    tensors[f"momentum/{name}"] = held
+                tensors[f"momentum/{name}"] = self.optimiser.state[parameter]["momentum_buffer"]
         return as_arrays(tensors)
 
     def save(self) -> None:
@@ -94,8 +92,7 @@ class Phase:
         if self.optimiser is not None:
             load_supernet(self.supernet, {n.removeprefix("supernet/"): a for n, a in arrays.items()})
             for name, parameter in self.supernet.named_parameters():
-                if (held := tensors.get(f"momentum/{name}")) is not None:
-                    self.optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(held)
+                self.optimiser.state[parameter]["momentum_buffer"].copy_(tensors[f"momentum/{name}"])
         self.epoch, self.step, self.seconds = int(about["epoch"]), int(about["step"]), float(about["seconds"])
         self.first_loss = math.nan if about["first_loss"] is None else float(about["first_loss"])
 
