@@ -15,10 +15,10 @@ from quorate.train.config import TrainConfig
 if TYPE_CHECKING:
     from quorate.store.run import CommitteeRecord
 
-__all__ = ["app"]
+__all__ = ["app", "from_file", "warning_lines"]
 
 
-def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Settings of the file that ``--config`` names, beneath the flags."""
     for argument in arguments:
         if "--config" in argument.names and argument.tokens:
@@ -26,7 +26,7 @@ def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
             beneath(app, commands, arguments, settings_in(path), str(path))
 
 
-app = App(name="train", config=_from_file, help_format="markdown")
+app = App(name="train", config=from_file, help_format="markdown")
 
 
 @app.default

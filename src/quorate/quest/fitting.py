@@ -76,13 +76,16 @@ def make_optimiser(supernet: Supernet, config: SearchConfig) -> torch.optim.SGD:
         >>> len(make_optimiser(Supernet(2, 3), SearchConfig()).param_groups)
         1
     """
-    return torch.optim.SGD(
+    optimiser = torch.optim.SGD(
         supernet.parameters(),
         lr=config.rate,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
         fused=next(supernet.parameters()).device.type in ("cpu", "cuda"),
     )
+    for parameter in supernet.parameters():  # at rest: fused kernels want all of them, or none
+        optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimiser
 
 
 def estimator_of(config: SearchConfig) -> str:

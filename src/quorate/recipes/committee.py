@@ -107,7 +107,7 @@ def architectures_of(config: RunConfig, data: Dataset, run: Path) -> tuple[list[
 
 
 def _found(run: Path, selector: str, count: int) -> list[Genotype]:
-    path = RunFolder(run).search / "genotypes.json"
+    path = RunFolder(run).genotypes
     found = read_genotypes(path)
     if selector not in found:
         raise QuorateError(
