@@ -10,6 +10,8 @@ from quorate import __version__
 __all__ = ["build", "one_line"]
 
 COMMANDS = {
+    "run": ("quorate.cli.run:app", "A whole run: search, train, tune, export, measure, evaluate, report."),
+    "recipes": ("quorate.cli.recipes:recipes", "Whole runs by name, and their settings."),
     "replay": ("quorate.cli.replay:replay", "Replay a policy over recorded votes: accuracy, every cost, calibration."),
     "tune": ("quorate.cli.tune:tune", "Choose the cheapest policy that keeps what you wish, and write it to a file."),
     "compare": ("quorate.cli.compare:compare", "Compare every policy on the same recorded votes."),
@@ -17,6 +19,7 @@ COMMANDS = {
     "report": ("quorate.cli.report:report", "The report of a run as a page, or the tables of several."),
     "export": ("quorate.cli.export:export", "Write a run as a bundle that runs without torch."),
     "predict": ("quorate.cli.predict:predict", "Classify pictures with a bundle: label, confidence, exit, cost."),
+    "bench": ("quorate.cli.bench:bench", "Measure what a committee saves in time, and what every branch costs."),
     "info": ("quorate.cli.info:info", "What a run, a bundle, a policy or a file of votes holds."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
     "train": ("quorate.cli.train:app", "Train learners, and go on where a run was stopped."),

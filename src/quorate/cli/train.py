@@ -2,16 +2,14 @@
 
 import os
 import sys
-import tomllib
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, ArgumentCollection, Parameter
-from cyclopts.config import Dict
 
+from quorate.cli.common import warning_lines
+from quorate.cli.settings import beneath, settings_in
+from quorate.store.run import RunFolder
 from quorate.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -25,14 +23,7 @@ def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
     for argument in arguments:
         if "--config" in argument.names and argument.tokens:
             path = Path(argument.tokens[0].value)
-            if not path.is_file():
-                raise ValueError(f"{path}: no such file; --config names a TOML file of settings, such as `epochs = 30`")
-            try:
-                table = tomllib.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{path}: is not TOML ({error}); write `epochs = 30`, one setting a line") from None
-            # Under the command's own name: a key that is also a command, such as `data`, would be dropped otherwise.
-            Dict({commands[-1]: table}, source=str(path))(app, commands[-1:], arguments)
+            beneath(app, commands, arguments, settings_in(path), str(path))
 
 
 app = App(name="train", config=_from_file, help_format="markdown")
@@ -84,7 +75,7 @@ def train(
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     training = Training(**settings.model_dump(include=set(Training.model_fields)))
     try:
-        with showing() as listen, _warning_lines():
+        with showing() as listen, warning_lines():
             committee = train_committee(
                 learners,
                 data,
@@ -106,20 +97,8 @@ def train(
     print(f"run: {run}")
 
 
-@contextmanager
-def _warning_lines() -> Iterator[None]:
-    """What is warned of as a line for a person, without the place in the code."""
-
-    def say(message: Warning | str, *where: object, **more: object) -> None:
-        print(f"quorate: {message}", file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = say
-        yield
-
-
 def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
-    from quorate.cli.draw import read_genotype
+    from quorate.nets import read_genotype
 
     found = [read_genotype(given) for given in settings.genotype]
     found = found * (settings.learners or 1) if len(found) == 1 else found
@@ -127,16 +106,12 @@ def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
 
 
 def _record(learners: Any, data: Any, settings: TrainConfig, run: Path) -> None:
-    from quorate.store.faults import on_disk
-    from quorate.train.evaluation import record_votes
+    from quorate.train.again import votes_of_run
     from quorate.train.jobs import with_threads
 
-    path = run / "votes" / "votes.safetensors"
-    with on_disk(path.parent, "written"):
-        path.parent.mkdir(exist_ok=True)
     with with_threads(settings.threads or 1):
-        record_votes(learners, data, path, calibration=settings.calibration, seed=settings.seed)
-    print(f"votes: {path}")
+        votes_of_run(run, data=data, own=dict(enumerate(learners)))
+    print(f"votes: {RunFolder(run).votes}")
 
 
 def _print_committee(committee: "CommitteeRecord") -> None:

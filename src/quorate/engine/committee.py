@@ -20,12 +20,14 @@ from quorate.squad.candidates import FAMILIES
 from quorate.squad.checks import check_macs, check_order
 from quorate.squad.cost import costs
 from quorate.squad.loop import drive
+from quorate.squad.priced import Priced
 from quorate.squad.protocol import Lattice, Policy
 from quorate.squad.replaying import outcome_of
 from quorate.squad.tuning import Tuned, Wish
 from quorate.squad.tuning import tune as tune_votes
 from quorate.squad.votes import Votes
 from quorate.store.run import InputSpec
+from quorate.store.timings import Timing, best_fit
 
 if TYPE_CHECKING:
     import os
@@ -54,6 +56,7 @@ class Committee:
         source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches.
         device: where learners run.
         compiled: whether branches go through ``torch.compile``.
+        timings: what was measured of these branches, see ``quorate bench``.
 
     Attributes:
         tuned: what :meth:`tune` promised, None before it.
@@ -85,6 +88,7 @@ class Committee:
         source: Literal["lazy", "eager"] = "lazy",
         device: Any = "cpu",
         compiled: bool = False,
+        timings: Sequence[Timing] = (),
     ) -> None:
         """See the class."""
         if not callable(getattr(policy, "tell", None)):
@@ -111,12 +115,23 @@ class Committee:
             raise ValueError("macs must be 0 where a learner has no branch: it costs nothing there")
         self.policy, self.source, self.compiled = policy, source, compiled
         self.tuned: Tuned | None = None
+        self.timings = tuple(timings)
+        for one in self.timings:
+            if (measured := next(iter(one.milliseconds.values())).shape) != self.macs.shape:
+                raise ValueError(f"timings must be of {list(self.macs.shape)} branches, got {list(measured)}")
+
+    @property
+    def milliseconds(self) -> dict[int, Array] | None:
+        """``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured."""
+        here = self.networks
+        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
+        return None if fit is None else dict(fit.milliseconds)
 
     @property
     def lattice(self) -> Lattice:
-        """What the policy knows of this committee."""
+        """What the policy knows of this committee; the voting order is that of its own costs where it brings some."""
         like = np.empty((0, self.networks.classes), dtype=np.float32)
-        order = check_order(None, self.macs, 0)
+        order = check_order(None, np.asarray(self.policy.costs) if isinstance(self.policy, Priced) else self.macs, 0)
         return Lattice(self.macs, order, self.networks.classes, like, self.networks.chained)
 
     def __call__(self, images: Any) -> Answer:
@@ -185,7 +200,7 @@ class Committee:
         there = ~np.isnan(probs[..., 0])
         present = None if there.all() else there
         return Votes(
-            probs, truth, self.macs, present=present, chained=self.networks.chained,
+            probs, truth, self.macs, present=present, chained=self.networks.chained, milliseconds=self.milliseconds,
             metadata={"classes": list(self.classes)},
         )  # fmt: skip
 
@@ -265,6 +280,16 @@ class Committee:
         other = copy.copy(self)
         other.networks = TorchNetworks(self.learners, device=device, compiled=self.compiled)
         return other
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write a run that :func:`quorate.load` reads back: weights, policy, costs, inputs; see :func:`save_run`.
+
+        Args:
+            path: a folder that does not exist, or is empty. Networks of your own need ``build=`` on loading.
+        """
+        from quorate.engine.saving import save_run
+
+        save_run(self, path)
 
     def export(self, path: "str | os.PathLike[str]", format: str = "onnx", *, sample: Any = None) -> None:
         """Write a bundle that needs neither torch nor this code's networks to run; see :func:`export_bundle`.
