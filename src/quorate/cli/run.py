@@ -4,8 +4,9 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, ArgumentCollection, Parameter
 
@@ -13,6 +14,10 @@ from quorate.cli.common import progress_on, warning_lines
 from quorate.cli.settings import beneath, settings_in
 from quorate.recipes.config import RunConfig
 from quorate.recipes.runs import RECIPES, bring_your_own
+from quorate.report.tables import percent
+
+if TYPE_CHECKING:
+    from quorate.recipes.phases import Phase, Work
 
 __all__ = ["app", "headline"]
 
@@ -81,7 +86,6 @@ def run(
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     from quorate.recipes.committee import data_of
     from quorate.recipes.phases import run_phases
-    from quorate.recipes.works import works_of
 
     place = run or Path("runs") / _called(settings)
     places = []
@@ -91,10 +95,8 @@ def run(
         places.append(folder)
         try:
             with warning_lines():
-                works = works_of(one)
-                run_phases(
-                    one, folder, works, lambda one=one: data_of(one), begin=begin, end=end, shell=_Terminal(folder)
-                )
+                shell, data = _Terminal(folder), partial(data_of, one)
+                run_phases(one, folder, _works(one), data, begin=begin, end=end, shell=shell)
         except KeyboardInterrupt:
             print(f"the same command goes on where {folder} was stopped", file=sys.stderr)
             raise
@@ -102,8 +104,27 @@ def run(
         if seeds > 1:
             from quorate.cli.report import report
 
-            report(*places)
+            report(places)
         _last_lines(places[-1], json=json)
+
+
+def _works(config: RunConfig) -> "dict[str, Phase]":
+    """What each phase does, evaluating and reporting included."""
+    from quorate.cli.evaluate import evaluate_run
+    from quorate.cli.report import report_run
+    from quorate.engine.runs import load_run
+    from quorate.recipes.works import own_learners, works_of
+
+    def evaluate(work: "Work") -> None:
+        own = own_learners(work)
+        committee = load_run(work.place.path, build=own.__getitem__) if own else None
+        with work.shell.steps() as progress:
+            evaluate_run(work.place.path, committee=committee, threads=config.threads, progress=progress)
+
+    def report(work: "Work") -> None:
+        report_run(work.place.path)
+
+    return {**works_of(config), "evaluate": evaluate, "report": report}
 
 
 def _called(settings: RunConfig) -> str:
@@ -115,22 +136,34 @@ def _called(settings: RunConfig) -> str:
 
 def _last_lines(run: Path, *, json: bool) -> None:
     """Where the report is, and the three numbers that matter."""
+    from quorate.recipes.measuring import read_bench
     from quorate.report.results import read_results
     from quorate.store.run import RunFolder
 
-    results = read_results(RunFolder(run).report / "results.json")
+    place = RunFolder(run)
+    results = read_results(place.report / "results.json")
     if json:
         import json as json_
 
         print(json_.dumps(results, indent=1))
         return
-    print(headline(results))
-    print(f"{RunFolder(run).report / 'index.html'}")
+    print(f"{place.report / 'index.html'}: {headline(results, read_bench(place))}")
 
 
-def headline(results: dict[str, Any]) -> str:
+def headline(results: dict[str, Any], measured: dict[str, Any] | None) -> str:
     """Accuracy against the static ensemble, cost saved, time saved."""
-    return str(results)
+    own, static = results["own"], results["static"]
+    drop = 100 * (own["accuracy"] - static["accuracy"])
+    saved = 1 - own["costs"]["lazy"] / static["costs"]["lazy"]
+    said = [
+        f"accuracy {percent(own['accuracy'])}, {drop:+.2f} points against the static ensemble",
+        f"{percent(saved, 1)} of its MACs saved",
+    ]
+    if measured is not None:
+        rows = [row for row in measured["rows"] if row["name"] == "own" and row["source"] == "lazy"]
+        times = ", ".join(f"{percent(row['saved_time'], 1)} at batch {row['batch']}" for row in rows)
+        said.append(f"time saved {times}")
+    return "; ".join(said)
 
 
 class _Terminal:

@@ -114,7 +114,7 @@ def _found(run: Path, selector: str, count: int) -> list[Genotype]:
             f"{path}: holds no committee chosen by {selector}, only by {', '.join(found)}; search with it: "
             f"quorate search --run {run} --selector {selector}"
         )
-    genotypes = [Genotype.from_document(document) for document in found[selector]]
+    genotypes = [Genotype(**document) for document in found[selector]]
     if len(genotypes) < count:
         raise QuorateError(
             f"{path}: {selector} chose {len(genotypes)} learners, {count} are wanted; search for that many"

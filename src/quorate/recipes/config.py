@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from quorate.quest.config import SearchConfig
-from quorate.train.config import Count, Natural, Positive, Training
+from quorate.train.config import Count, Natural, Training
 
 __all__ = ["Measuring", "RunConfig", "Selector", "WishConfig"]
 
@@ -50,7 +50,8 @@ class Measuring(BaseModel):
 
     Attributes:
         batches: batch sizes; none for no measurement.
-        seconds: spent on each batch size.
+        rounds: how often everybody has a turn.
+        images: in a round at least, as far as there are.
         threads: of each network; by default one for each core.
 
     Example:
@@ -61,7 +62,8 @@ class Measuring(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     batches: tuple[Count, ...] = (1, 32, 256)
-    seconds: Positive = 10.0
+    rounds: Count = 3
+    images: Count = 64
     threads: Count | None = None
 
 

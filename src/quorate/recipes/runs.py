@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quorate.recipes import searches
-from quorate.recipes.config import Measuring, RunConfig, WishConfig
+from quorate.recipes.config import RunConfig, WishConfig
 from quorate.train.config import Training
 
 __all__ = [
@@ -50,7 +50,6 @@ def digits() -> RunConfig:
         search=searches.digits(),
         training=Training(epochs=24, batch=64, rate=0.05, final_rate=0.0, drop_path=0.0, cutout=0, calibration=0.3),
         wish=WishConfig(max_drop=1.0),
-        measuring=Measuring(seconds=2.0),
     )
 
 

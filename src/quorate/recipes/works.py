@@ -1,4 +1,4 @@
-"""What each phase of a run does, by the packages that know how.
+"""What each phase of a run does up to its bundle and its milliseconds, by the packages that know how.
 
 This file joins values of a configuration to functions that take values; it decides nothing.
 """
@@ -16,26 +16,34 @@ from quorate.nets import Learner
 from quorate.quest.search import search
 from quorate.recipes.committee import Made, make_learners
 from quorate.recipes.config import RunConfig
+from quorate.recipes.measuring import measure_run
 from quorate.recipes.phases import Phase, Work
 from quorate.recipes.tuning import tune_run
 from quorate.recipes.wishes import wish_of
 from quorate.store.run import read_committee
+from quorate.store.timings import read_timings
 from quorate.train import train_committee
+from quorate.train.again import votes_of_run
 
 __all__ = ["device_of", "own_learners", "works_of"]
 
 
 def works_of(config: RunConfig) -> Mapping[str, Phase]:
-    """The phases of a run, with what each does.
+    """The phases of a run that make something, with what each does; evaluating and reporting are the shell's.
 
     Example:
         >>> "search" in works_of(RunConfig()), "search" in works_of(RunConfig(genotype=("DARTS_V2",)))
         (True, False)
     """
-    works: dict[str, Phase] = {"search": _search, "train": _train, "tune": _tune, "export": _export}
-    if not config.searches:
-        del works["search"]
-    return works
+    works: dict[str, Phase] = {
+        "search": _search,
+        "train": _train,
+        "tune": _tune,
+        "export": _export,
+        "bench": _measure,
+    }
+    left_out = ("search",) * (not config.searches) + ("bench",) * (not config.measuring.batches)
+    return {name: work for name, work in works.items() if name not in left_out}
 
 
 def device_of(config: RunConfig) -> str:
@@ -97,7 +105,12 @@ def _tune(work: Work) -> None:
     wish, policies = wish_of(work.config.wish), work.config.wish.policies
     votes = votes_of_run(work.place.path, data=work.data, own=own_learners(work)).of("calibration")
     if wish.cost == "milliseconds":
-        votes = votes._replace(milliseconds=_branch_milliseconds(work, wish.batch))
+        timings = read_timings(work.place.path, (votes.macs.shape[0], votes.macs.shape[1]))
+        if not timings:  # branches cost the same whoever decides: the bundle is measured with the rule it has so far
+            _export(work)
+            _measure(work)
+            timings = read_timings(work.place.path)
+        votes = votes._replace(milliseconds=dict(timings[0].milliseconds))
     with work.shell.steps() as progress:
         tune_run(work.place.path, votes, wish, policies, progress=progress)
 
@@ -116,3 +129,12 @@ def _export(work: Work) -> None:
         warnings.warn(f"no bundle was made: {error}", RuntimeWarning, stacklevel=2)
     except ModuleNotFoundError as error:
         raise QuorateError(f"exporting needs {error.name}: pip install 'quorate[all]'") from error
+
+
+def _measure(work: Work) -> None:
+    if not work.place.bundle.exists():
+        return  # these networks became no bundle, and it was said
+    how = work.config.measuring
+    with work.shell.steps() as tick:
+        measure_run(work.place, work.data, batches=how.batches, rounds=how.rounds, images=how.images,
+                    threads=how.threads, tick=tick)  # fmt: skip
