@@ -89,6 +89,7 @@ def _headline(results: Document) -> str:
     side = "below" if drop > 0 else "above"
     near = "the same as" if abs(drop) < 0.005 else f"{abs(drop):.2f} points {side}"
     who = own.get("group", own["policy"])
+    who = who.removesuffix(", temperatures fitted")
     if len(who) > 60:
         who = "The committee's policy"
     n = len(results["learners"])
