@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from quorate.cli.common import progress_on
-from quorate.cli.run_parts import Progress, dataset_of, images_of, record_where_none, results_for, run_parts
+from quorate.cli.run_parts import Progress, dataset_of, images_of, results_for, run_parts, votes_of
 from quorate.errors import QuorateError
 from quorate.report.deciding import TITLES
 from quorate.report.saying import of_agreement, of_classes, points, saved
 from quorate.report.summary import decide
 from quorate.report.tables import macs, percent, print_table
 from quorate.squad import Static
+from quorate.store.run import held
 
 if TYPE_CHECKING:
     from quorate.engine.committee import Committee
@@ -60,7 +61,8 @@ def evaluate(
         threads: of the networks; by default one for each core.
         json: print JSON instead of tables.
     """
-    with progress_on() as progress:
+    run_parts(run)  # whatever is wrong with it is said before its folder is held
+    with held(run), progress_on() as progress:
         results = evaluate_run(
             run, split=split, backend=backend, data=data, root=root, max_drop=max_drop, threads=threads,
             progress=progress,
@@ -110,12 +112,13 @@ def evaluate_run(
     threads = threads or os.cpu_count() or 1
     with with_threads(threads):
         committee = committee or load_run(run)
-        votes = record_where_none(parts, committee, lambda: dataset)
+        own = dict(enumerate(committee.learners)) if committee.learners is not None else None
+        votes = votes_of(parts, lambda: dataset, split, own)
         part = votes.of(split)
         images, labels = images_of(parts, dataset, split)
         if len(labels) != len(part.labels) or (labels != part.labels).any():
             raise QuorateError(
-                f"{parts.votes}: holds votes on other images: remove the file, and they are recorded again"
+                f"{parts.place.votes}: holds votes on other images: remove the file, and they are recorded again"
             )
         outcome = decide(part, committee.policy)
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ import json as json_
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from quorate.cli.run_parts import (
     RunParts,
     dataset_of,
     images_of,
-    record_where_none,
     results_for,
     run_parts,
+    votes_of,
 )
 from quorate.errors import QuorateError
 from quorate.report.gallery import samples_of
@@ -29,7 +30,7 @@ from quorate.report.summary import decide
 from quorate.report.tables import check_place, percent, print_table, write_rows
 from quorate.store import read_votes, write_atomic
 from quorate.store.history import read_history
-from quorate.store.run import RunFolder
+from quorate.store.run import RunFolder, held
 
 if TYPE_CHECKING:
     from quorate.data.dataset import Dataset
@@ -74,7 +75,9 @@ def report(
         if runs[0].is_file():
             page, results = report_votes(runs[0], out=out, max_drop=max_drop, progress=progress)
         else:
-            page, results = report_run(runs[0], out=out, data=data, root=root, max_drop=max_drop, progress=progress)
+            run_parts(runs[0])  # whatever is wrong with it is said before its folder is held
+            with held(runs[0]):
+                page, results = report_run(runs[0], out=out, data=data, root=root, max_drop=max_drop, progress=progress)
     if json:
         print(json_.dumps(results, indent=1))
         return
@@ -90,18 +93,17 @@ def last_words(results: Mapping[str, Any]) -> str:
         >>> last_words({"own": row, "static": static})
         '90.00 %, -1.00 points against the static ensemble; MACs: 75 % saved; latency on K devices: 50 % saved'
     """
-    from quorate.report.deciding import hero
+    from quorate.report.deciding import hero, times
 
     own, static = hero(results), results["static"]
     said = (
         f"{percent(own['accuracy'])}, {points(own['accuracy'] - static['accuracy'])} points against the static ensemble"
     )
     said += f"; MACs: {saved(own['costs']['lazy'], static['costs']['lazy'])}"
-    timed = (results.get("engine") or {}).get("milliseconds") or {}
+    timed = times(results)
     if not timed:
         return said + f"; latency on K devices: {saved(own['costs']['free-running'], static['costs']['free-running'])}"
-    times = next(iter(timed.values()))
-    return said + f"; time: {saved(times['policy'], times['static'])}"
+    return said + f"; time: {saved(timed[0].policy, timed[0].static)}"
 
 
 def report_run(
@@ -127,7 +129,7 @@ def report_run(
         The page, and the document of results.
     """
     parts = run_parts(run)
-    votes = record_where_none(parts, None, lambda: dataset_of(parts, data, root))
+    votes = votes_of(parts, partial(dataset_of, parts, data, root))
     results = results_for(parts, votes, max_drop=max_drop, progress=progress)
     histories = {one["name"]: read_history(RunFolder(run).history(k)) for k, one in enumerate(results["learners"])}
     extras = Extras(
@@ -219,7 +221,7 @@ def merge(runs: list[Path], out: Path | None, root: Path | None, max_drop: float
     with progress_on() as progress:
         for run in runs:
             parts = run_parts(run)
-            votes = record_where_none(parts, None, lambda parts=parts: dataset_of(parts, None, root))  # type: ignore[misc]
+            votes = votes_of(parts, partial(dataset_of, parts, None, root))
             found.append(results_for(parts, votes, max_drop=max_drop, progress=progress))
     merges = merged(found)
     rows = as_rows(merges)

@@ -1,7 +1,7 @@
 """What commands on a run share: its votes, its data, what is written about it, and the document of results.
 
-A run is read as it lies on disk: `config.json` says what it was trained on, `committee.json` who decides, and where
-there is something to read in `phases.json`, `tuning.json` and `costs.json` it is shown.
+A run is read as it lies on disk: ``config.json`` says what it was trained on, ``committee.json`` who decides, and where
+they exist ``phases.json``, ``tuning.json``, ``costs.json`` and ``report/bench.json`` are taken in.
 """
 
 import hashlib
@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from quorate import __version__
+from quorate.cli.common import votes_at
 from quorate.errors import QuorateError
 from quorate.report.results import parts_of, read_results, results_of, write_results
 from quorate.squad import Policy, Votes, policy_to_document
-from quorate.store import read_votes
+from quorate.store.phases import Phases
 from quorate.store.run import CommitteeRecord, RunFolder, read_committee, read_config
+from quorate.store.tuning import read_tuning
 
 if TYPE_CHECKING:
     from quorate.data.dataset import Dataset
-    from quorate.engine.committee import Committee
+    from quorate.nets import Learner
 
-__all__ = ["RunParts", "about_run", "dataset_of", "images_of", "record_where_none", "results_for", "run_parts"]
+__all__ = ["RunParts", "about_run", "dataset_of", "images_of", "results_for", "run_parts", "votes_of"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -31,25 +33,14 @@ Progress = Callable[[str, int, int], None]
 class RunParts(NamedTuple):
     """A run as it lies on disk."""
 
-    path: Path
+    place: RunFolder
     record: CommitteeRecord
     config: dict[str, Any]
 
     @property
-    def votes(self) -> Path:
-        """Where its votes are, or will be."""
-        return self.path / "votes" / "votes.safetensors"
-
-    @property
     def results(self) -> Path:
         """Where its results are, or will be."""
-        return self.path / "report" / "results.json"
-
-    @property
-    def calibration(self) -> tuple[float, int]:
-        """Share and seed of the calibration split."""
-        training = self.config.get("training") or {}
-        return float(training.get("calibration", 0.1)), int(training.get("seed", 0))
+        return self.place.report / "results.json"
 
 
 def run_parts(path: Path) -> RunParts:
@@ -58,107 +49,80 @@ def run_parts(path: Path) -> RunParts:
     Raises:
         QuorateError: there is none, it is not finished, or it is damaged.
     """
-    folder = RunFolder(path)
+    place = RunFolder(path)
     if not path.is_dir():
         raise QuorateError(f"{path}: there is no such run; give the folder that `quorate run` or `quorate train` wrote")
-    if not folder.committee.is_file():
+    if not place.committee.is_file():
         raise QuorateError(f"{path}: is not a finished run (no committee.json): train it to its end first")
-    return RunParts(path, read_committee(folder.committee), read_config(folder.config))
+    return RunParts(place, read_committee(place.committee), read_config(place.config))
 
 
 def dataset_of(run: RunParts, data: str | None = None, root: Path | None = None) -> "Dataset":
-    """The data set that a run was trained on, by what its configuration says.
-
-    Args:
-        run: whose.
-        data: another name for it (a folder that has moved).
-        root: where named data sets are now.
+    """The data set that a run was trained on, by what its configuration says, or where it lies now.
 
     Raises:
         QuorateError: it cannot be found, or it is another one.
     """
-    from quorate.data import load
+    from quorate.train.again import data_of_run
 
-    about, told = run.config.get("about") or {}, run.config.get("data") or {}
-    spec = data or about.get("data") or told.get("name")
-    if not spec:
-        raise QuorateError(f"{run.path}: does not say what it was trained on: name it with --data")
-    where = root or about.get("root")
-    _, seed = run.calibration
-    found = load(str(spec), root=where, side=int(about.get("side") or 64), seed=int(about.get("seed", seed)))
-    if list(found.classes) != list(run.record.classes):
-        raise QuorateError(f"{spec}: has other classes than the run {run.path}: name its data set with --data")
-    return found
+    return data_of_run(run.place.path, data=data, root=root)
 
 
 def images_of(run: RunParts, dataset: "Dataset", split: str) -> tuple[Any, Any]:
     """Images and labels of a split, in the order in which votes are recorded."""
     from quorate.data.splits import split as split_up
+    from quorate.train.again import splitting_of_run
 
     if split == "test":
         return dataset.test_images, dataset.test_labels
-    share, seed = run.calibration
-    parts = split_up(dataset.train_labels, seed, calibration=share)
+    how = splitting_of_run(run.place.path)
+    parts = split_up(dataset.train_labels, how.seed, calibration=how.calibration)
     positions = {"train": parts.train, "calibration": parts.calibration}
     if split not in positions:
         raise ValueError(f"split must be test, train or calibration, got {split!r}")
     return dataset.train_images[positions[split]], dataset.train_labels[positions[split]]
 
 
-def record_where_none(run: RunParts, committee: "Committee | None", dataset: Callable[[], "Dataset"]) -> Votes:
-    """The votes of a run on its calibration and test parts; recorded first where there are none.
+def votes_of(
+    run: RunParts,
+    dataset: "Callable[[], Dataset]",
+    split: str = "test",
+    own: "Mapping[int, Learner] | None" = None,
+) -> Votes:
+    """The votes of a run, with the milliseconds that were measured of it; recorded first where there are none.
 
     Args:
         run: whose.
-        committee: its learners; None: they are loaded if they are needed.
         dataset: called where images are needed.
+        split: the samples that judge, beside those of calibration.
+        own: by number, networks of the user's own, which no file can build.
     """
-    if run.votes.is_file():
-        return read_votes(run.votes)
-    from quorate.engine.runs import load_run
-    from quorate.store.faults import on_disk
-    from quorate.train.evaluation import record_votes
+    path = run.place.votes
+    there = votes_at(run.place.path)[0] if path.is_file() else None
+    if there is not None and (there.split is None or split in there.split.tolist()):
+        return there
+    from quorate.train.again import votes_of_run
 
-    learners = (committee or load_run(run.path)).learners
-    if learners is None:
-        raise QuorateError(f"{run.votes}: there are no votes, and a bundle cannot record them: give the run")
-    share, seed = run.calibration
-    with on_disk(run.votes.parent, "written"):
-        run.votes.parent.mkdir(exist_ok=True)
-    names = [one.name for one in run.record.learners]
-    specs = [one.input for one in run.record.learners]
-    record_votes(list(learners), dataset(), run.votes, inputs=specs, calibration=share, seed=seed,
-                 metadata={"learners": names})  # fmt: skip
-    return read_votes(run.votes)  # as everybody else will read them
+    splits = dict.fromkeys(("calibration", "test", split))
+    votes_of_run(run.place.path, tuple(splits), data=dataset(), own=dict(own) if own else None)
+    return votes_at(run.place.path)[0]  # as everybody else will read them
 
 
 def about_run(run: RunParts) -> dict[str, Any]:
     """What results and pages say of a run besides its votes."""
+    from quorate.recipes.measuring import read_bench
+
     told = run.config.get("data") or {}
-    shown = ("learners", "training", "about", "versions", "hardware", "git", "data", "search", "recipe", "selector")
-    config = {name: run.config[name] for name in shown if name in run.config}
-    phases = _plain(run.path / "phases.json")
-    seconds = {name: float(t) for name, t in phases.items() if isinstance(t, int | float) and not isinstance(t, bool)}
     return {
         "quorate": __version__,
-        "run": run.path.absolute().name,
+        "run": run.place.path.absolute().name,
         "data": {"name": told.get("name"), "source": told.get("source")},
         "learners": [one.name for one in run.record.learners],
-        "config": config,
-        "phases": seconds,
-        "tuning": _plain(run.path / "tuning.json"),
+        "config": {name: value for name, value in run.config.items() if name != "splits"},
+        "phases": Phases.read(run.place.phases).seconds,
+        "tuning": read_tuning(run.place.path),
+        "bench": read_bench(run.place),
     }
-
-
-def _plain(path: Path) -> dict[str, Any]:
-    """A JSON object that another phase wrote; empty where there is none."""
-    if not path.is_file():
-        return {}
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise QuorateError(f"{path}: is not JSON ({error}): run the phase that writes it again") from None
-    return {k: v for k, v in body.items() if k not in ("schema", "version", "sha256")} if isinstance(body, dict) else {}
 
 
 def results_for(
@@ -191,7 +155,7 @@ def results_for(
         except QuorateError:
             before = {}
         if before.get("made_of") == mark:
-            current = {**before, **about_run(run), "learners": before["learners"], **where}
+            current = {**before, **about_run(run), "learners": before["learners"]}
             if engine is not None:
                 current["engine"] = dict(engine)
             write_results(run.results, current)

@@ -53,7 +53,8 @@ def bars(rows: Sequence[tuple[str, float, str, int]], *, full: float = 1.0, widt
         >>> "42 %" in bars([("pool", 0.42, "42 %", 0)])
         True
     """
-    pitch, thick, room = 40, 13, 165
+    pitch, thick = 40, 13
+    room = 24 + 7.0 * max(len(row[2]) for row in rows)
     longest = max([full, *(row[1] for row in rows)])
     unit = (width - room) / longest
     out = []

@@ -5,7 +5,8 @@ This file knows the document of results; it computes nothing that :mod:`quorate.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 from quorate.report.bars import bars, stacked
 from quorate.report.charts import Series, lines
@@ -13,7 +14,7 @@ from quorate.report.markup import Cell, figure, legend, section, table, tile
 from quorate.report.saying import of_costs, of_criteria, of_curves, of_exits, of_pivots, points, saved, share
 from quorate.report.tables import macs, percent
 
-__all__ = ["TITLES", "hero", "operating", "policies", "summary", "ways"]
+__all__ = ["TITLES", "Timed", "hero", "operating", "policies", "promise", "summary", "times", "ways"]
 
 Document = Mapping[str, Any]
 
@@ -72,23 +73,63 @@ def summary(results: Document) -> str:
     for cost, said in (("lazy", "MACs on one device"), ("free-running", "latency on K devices")):
         whole, spent = static["costs"][cost], own["costs"][cost]
         tiles.append(tile(saved(spent, whole), said, f"{macs(spent, whole)} of {macs(whole)}"))
-    timed = (results.get("engine") or {}).get("milliseconds") or {}
-    if timed:
-        less = {batch: saved(t["policy"], t["static"]) for batch, t in timed.items()}
-        first, *others = less
-        mine, theirs = timed[first]["policy"], timed[first]["static"]
-        more = "".join(f"; batches of {batch}: {less[batch]}" for batch in others)
-        what = "time, one at a time" if first == "1" else f"time, batches of {first}"
-        tiles.append(tile(less[first], what, f"{mine:.3g} of {theirs:.3g} ms an image{more}"))
+    if timed := times(results):
+        first, *others = timed
+        more = "".join(f"; batches of {t.batch}: {saved(t.policy, t.static)}" for t in others)
+        what = "time, one at a time" if first.batch == 1 else f"time, batches of {first.batch}"
+        said = f"{first.policy:.3g} of {first.static:.3g} ms an image{more}"
+        tiles.append(tile(saved(first.policy, first.static), what, said))
     tiles.append(tile(percent(own["ece"]), "calibration error", f"static soft vote {percent(static['ece'])}"))
     return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+class Timed(NamedTuple):
+    """Milliseconds an image in batches of one size."""
+
+    batch: int
+    policy: float
+    static: float
+
+
+def times(results: Document) -> list[Timed]:
+    """What was measured of the committee's own policy and of the static ensemble: benched, or while evaluating."""
+    rows = (results.get("bench") or {}).get("rows") or []
+    found = {}
+    for batch in dict.fromkeys(row["batch"] for row in rows):
+        here = [row for row in rows if row["batch"] == batch]
+        own = [row["milliseconds"] for row in here if row["name"] == "own" and row["source"] == "lazy"]
+        static = [row["milliseconds"] for row in here if row["name"].startswith("static")]
+        if own and static:
+            found[int(batch)] = Timed(int(batch), own[0], static[0])
+    if not found:
+        timed = (results.get("engine") or {}).get("milliseconds") or {}
+        found = {int(batch): Timed(int(batch), t["policy"], t["static"]) for batch, t in timed.items()}
+    return [found[batch] for batch in sorted(found)]
+
+
+def promise(results: Document) -> str:
+    """What tuning promised, beside what came of it."""
+    tuned, own, static = results.get("tuning") or {}, results["own"], results["static"]
+    if not tuned or own is None or str(tuned.get("policy")) != own["policy"]:
+        return ""
+    cost = tuned["wish"]["cost"]
+    low, high = tuned["drop_interval"]
+    drop = 100 * (static["accuracy"] - own["accuracy"])
+    came = own["costs"].get(cost)
+    inside = "within" if low <= drop <= high else "outside"
+    said = (
+        f"Tuning on {tuned['samples']:,} calibration samples promised a drop of {tuned['drop']:.2f} points (95 % "
+        f"interval {low:.2f} to {high:.2f}) at a {cost} cost of {macs(tuned['cost'], tuned['static_cost'])}. "
+        f"On test the drop is {drop:.2f} points, {inside} the interval"
+    )
+    return said + (f", at {macs(came, tuned['static_cost'])}." if came is not None else ".")
 
 
 def policies(results: Document) -> str:
     """The tables: every policy at the threshold that calibration chooses, for one device and for K."""
     static, wish = results["static"], results["wish"]["max_drop"]
     shown = [c for c in TITLES if static["costs"].get(c) is not None]
-    parts = []
+    parts = [f'<p class="note">{escape(said)}</p>'] if (said := promise(results)) else []
     devices = list(dict.fromkeys(row["device"] for row in results["policies"]))
     for device in devices:
         rows = [row for row in results["policies"] if row["device"] == device]

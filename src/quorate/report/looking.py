@@ -1,4 +1,4 @@
-"""The second half of the page: calibration, classes, samples, learners, the paper's figures, how it was made.
+"""The second part of the page: calibration, classes, samples, learners, the paper's figures.
 
 This file knows the document of results and what a command brings besides; it computes nothing.
 """
@@ -9,14 +9,14 @@ from html import escape
 from typing import Any, NamedTuple
 
 from quorate.report.bars import bars, grouped, squares
-from quorate.report.charts import Series, lines, reliability
+from quorate.report.charts import reliability
 from quorate.report.deciding import hero
-from quorate.report.markup import Cell, facts, figure, legend, section, table
+from quorate.report.markup import Cell, figure, legend, section, table
 from quorate.report.published import PUBLISHED, PUBLISHED_BUDGET, Published
-from quorate.report.saying import of_agreement, of_calibration, of_classes, of_disagreement, of_training, saved
+from quorate.report.saying import of_calibration, of_classes, of_disagreement
 from quorate.report.tables import macs, percent
 
-__all__ = ["Extras", "Sample", "beside_the_paper", "classes", "gallery", "learners", "making", "trust"]
+__all__ = ["Extras", "Sample", "beside_the_paper", "classes", "gallery", "learners", "trust"]
 
 Document = Mapping[str, Any]
 
@@ -240,72 +240,3 @@ def learners(results: Document, drawings: Mapping[str, bytes]) -> str:
             f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"></details>'
         )
     return section("learners", "The learners", parts)
-
-
-def making(results: Document, extras: Extras) -> str:
-    """How it was made: training, search, time, configuration, and whether the engine agrees with the replay."""
-    charts = [_training(name, rows, i) for i, (name, rows) in enumerate(extras.histories.items())]
-    charts += _search(extras.search)
-    parts = [f'<div class="grid-3">{"".join(charts)}</div>'] if any(charts) else []
-    phases = results.get("phases") or {}
-    if phases:
-        total = sum(phases.values())
-        slowest = max(phases, key=lambda name: phases[name])
-        drawn = bars([(name, t / total, f"{t:,.1f} s", 0) for name, t in phases.items()])
-        says = f"{total:,.0f} s in all, {100 * phases[slowest] / total:.0f} % of it for {slowest}."
-        parts.append(figure("Time of each phase", drawn, says))
-    parts.append(_engine(results.get("engine") or {}))
-    config = results.get("config") or {}
-    for title in ("data", "training", "about", "versions", "hardware", "git"):
-        if isinstance(config.get(title), Mapping):
-            shown = {k: v for k, v in config[title].items() if v is not None}
-            parts.append(f"<details><summary>{title}</summary>{facts(shown)}</details>")
-    return section("making", "How it was made", parts)
-
-
-def _engine(engine: Document) -> str:
-    if not engine:
-        return ""
-    said = f"The engine ({engine['backend']}, threads: {engine['threads']}) answered the same images as the replay of "
-    said += f"recorded votes: {of_agreement(engine)}."
-    for batch, times in engine["milliseconds"].items():
-        said += (
-            f" Batches of {batch}: {times['policy']:.3g} ms an image, the static ensemble {times['static']:.3g} ms "
-            f"({saved(times['policy'], times['static'])}; {times['images']:,} images each, in turns)."
-        )
-    return f'<p class="note">{escape(said)}</p>'
-
-
-def _training(name: str, rows: Sequence[Document], number: int) -> str:
-    series = []
-    known = [row for row in rows if row.get("calibration_accuracy")]
-    if not known:
-        return ""
-    n = len(known[0]["calibration_accuracy"])
-    for e in range(n):
-        at = [(row["epoch"] + 1, 100 * row["calibration_accuracy"][e], 0.0) for row in known]
-        series.append(Series(f"exit {e}, held out", (0, 4, 2, 6, 3, 8)[e % 6], at))
-    if known[0].get("accuracy"):
-        at = [(row["epoch"] + 1, 100 * row["accuracy"][-1], 0.0) for row in known]
-        series.append(Series("last exit, training", 8, at))
-    drawn = lines(series, name=f"training-{number}", x="epoch", y="accuracy, %", origin=1, whole=True, height=280)
-    return figure(f"Training of {name}", drawn, of_training(rows),
-                  above=legend([(f"s{s.style}", s.name) for s in series]))  # fmt: skip
-
-
-def _search(rows: Sequence[Document]) -> list[str]:
-    """A chart for each number of each phase of the search, whatever they are called."""
-    charts: list[str] = []
-    phases = dict.fromkeys(str(row.get("phase", "search")) for row in rows)
-    for phase in phases:
-        mine = [row for row in rows if str(row.get("phase", "search")) == phase]
-        names = [k for k, v in mine[0].items() if isinstance(v, int | float) and not isinstance(v, bool)]
-        for name in [n for n in names if n not in ("epoch", "step", "seconds", "rate")][:4]:
-            at = [(float(i + 1), float(row[name]), 0.0) for i, row in enumerate(mine)
-                  if isinstance(row.get(name), int | float)]  # fmt: skip
-            if len(at) > 1:
-                drawn = lines([Series(name, 0, at)], name=f"search-{len(charts)}", x="epoch", y=name, origin=1,
-                              whole=True, height=240)  # fmt: skip
-                says = f"From {at[0][1]:.4g} to {at[-1][1]:.4g} in {len(at)} epochs."
-                charts.append(figure(f"Search, {phase}: {name}", drawn, says))
-    return charts

@@ -72,7 +72,7 @@ def merged(results: Sequence[Document]) -> list[Merged]:
 def _called(results: Document) -> tuple[str, str]:
     """Recipe and selector, from wherever a configuration says them."""
     config = results.get("config") or {}
-    places = [config, config.get("about") or {}, config.get("search") or {}]
+    places = [config.get("run") or {}, config.get("about") or {}, config]
     recipe = next((str(p["recipe"]) for p in places if isinstance(p, Mapping) and p.get("recipe")), "")
     selector = next((str(p["selector"]) for p in places if isinstance(p, Mapping) and p.get("selector")), "")
     if not recipe:

@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 
 from quorate.report.deciding import Document, hero, operating, policies, summary, ways
-from quorate.report.looking import Extras, beside_the_paper, classes, gallery, learners, making, trust
+from quorate.report.looking import Extras, beside_the_paper, classes, gallery, learners, trust
+from quorate.report.making import making, measured
 from quorate.report.markup import facts
 from quorate.report.saying import sentence, share
 from quorate.report.tables import macs, percent
@@ -32,7 +33,7 @@ COUNTED = {
 }
 NAMES = {
     "operating": "Operating point", "ways": "Costs", "policies": "Policies", "trust": "Trust", "classes": "Classes",
-    "gallery": "Samples", "paper": "The paper", "learners": "Learners", "making": "Making",
+    "gallery": "Samples", "paper": "The paper", "learners": "Learners", "time": "Time", "making": "Making",
 }  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def page_of(results: Document, extras: Extras | None = None) -> str:
         gallery(results, extras.samples),
         beside_the_paper(results),
         learners(results, extras.drawings),
+        measured(results),
         making(results, extras),
     ]
     links = "".join(
@@ -72,7 +74,8 @@ def page_of(results: Document, extras: Extras | None = None) -> str:
     )
     foot = (
         f"<footer><h3>How costs are counted</h3>{facts(COUNTED)}"
-        f"<p>Made by quorate {escape(results.get('quorate', ''))} from recorded votes; all numbers here stand in results.json beside this page.</p></footer>"
+        f"<p>Made by quorate {escape(results.get('quorate', ''))} from recorded votes; "
+        "all numbers here stand in results.json beside this page.</p></footer>"
     )
     return document(title, f"{HATCH}{head}<main>{''.join(sections)}</main>{foot}", script=True)
 
@@ -86,6 +89,7 @@ def _headline(results: Document) -> str:
     side = "below" if drop > 0 else "above"
     near = "the same as" if abs(drop) < 0.005 else f"{abs(drop):.2f} points {side}"
     who = own.get("group", own["policy"])
+    who = who.removesuffix(", temperatures fitted")
     if len(who) > 60:
         who = "The committee's policy"
     n = len(results["learners"])
