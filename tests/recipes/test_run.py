@@ -18,11 +18,9 @@ from quorate.store.tuning import read_tuning
 from quorate.store.weights import read_weights
 from tests.recipes.test_models import OWN
 
-TINY = [
-    "--genotype", "DARTS_V1", "--genotype", "DARTS_V2", "--channels", "2", "--cells", "3", "--training.epochs", "1",
-    "--threads", "1",
-]  # fmt: skip
-FLOW = ["--data", "digits", "--training.batch", "256", *TINY]
+SMALL = ["--data", "digits", "--training.batch", "256", "--channels", "2", "--cells", "3", "--threads", "1"]
+GIVEN = [*SMALL, "--genotype", "DARTS_V1", "--genotype", "DARTS_V2"]
+FLOW = [*GIVEN, "--training.epochs", "1"]
 
 
 def weights(run, k=0):
@@ -45,7 +43,7 @@ def test_a_run_is_trained_tuned_and_loaded_and_then_skipped(tmp_path, capsys):
     # training again by another command finds everything done, and leaves the policy that was tuned
     assert main(["tune", str(run), "--max-drop", "5", "--policy", "squad"]) == 0
     assert "squad" in str(read_tuning(run)["chosen"]["family"])
-    assert main(["run", "digits", *FLOW, "--to", "train", "--run", str(run), "--training.epochs", "2"]) == 2
+    assert main(["run", "digits", *GIVEN, "--to", "train", "--run", str(run), "--training.epochs", "2"]) == 2
     assert "holds another run (training.epochs was 1, is 2)" in capsys.readouterr().err
 
 
@@ -58,7 +56,7 @@ def test_its_configuration_repeats_it_to_the_same_weights(tmp_path):
         assert all((first[name] == second[name]).all() for name in first)
 
 
-def photos(folder, count=24, side=40):
+def photos(folder, count=40, side=40):
     rng = np.random.default_rng(0)
     for k, name in enumerate(("dark <b>", "light")):
         (folder / name).mkdir(parents=True)
@@ -84,22 +82,23 @@ def test_photographs_and_a_network_of_ones_own(tmp_path, capsys):
 
 def test_controls_cost_what_they_are_compared_with(tmp_path):
     first, same, single = (tmp_path / name for name in ("first", "same", "single"))
-    flow = ["--data", "digits", "--training.batch", "256", *TINY[4:], "--to", "train"]
-    assert main(["run", "digits", *FLOW, "--to", "train", "--run", str(first)]) == 0
+    flow = [token if token != "2" else "6" for token in SMALL] + ["--training.epochs", "1", "--to", "train"]
+    given = ["--genotype", "DARTS_V1", "--genotype", "DARTS_V2"]
+    assert main(["run", "digits", *flow, *given, "--run", str(first)]) == 0
     assert main(["run", "digits", *flow, "--match-macs", str(first), "--run", str(same)]) == 0
-    assert main(["run", "digits", *flow, "--match-macs", str(first), "--single", "--run", str(single)]) == 0
+    assert main(["run", "digits", *flow, *given, "--single", "--run", str(single)]) == 0
     wanted, matched, alone = (
         np.array(read_committee(RunFolder(r).committee).macs).sum(0) for r in (first, same, single)
     )
     assert matched == pytest.approx(wanted, rel=0.05)
     assert alone.shape == (1,)
-    assert alone.sum() == pytest.approx(wanted.sum(), rel=0.3)  # two channels at a time
+    assert alone.sum() == pytest.approx(wanted.sum(), rel=0.2)  # two channels at a time
 
 
 def test_interrupted_it_goes_on(tmp_path):
     run = tmp_path / "run"
-    tokens = [sys.executable, "-m", "quorate.cli", "run", "digits", *FLOW, "--training.epochs", "40",
-              "--training.batch", "16", "--to", "train", "--run", str(run)]  # fmt: skip
+    tokens = [sys.executable, "-m", "quorate.cli", "run", "digits", *GIVEN, "--training.epochs", "40", "--to", "train",
+              "--run", str(run)]  # fmt: skip
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(tokens, stderr=subprocess.PIPE, text=True, env=environment) as process:
         for line in process.stderr:
