@@ -89,8 +89,10 @@ def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str]
                      "costs in accuracy: name them with --votes")  # fmt: skip
     else:
         if votes.macs.shape != committee.macs.shape or votes.probs.shape[3] != len(committee.classes):
-            raise ValueError(f"the votes are of {list(votes.macs.shape)} branches and {votes.probs.shape[3]} classes, "
-                             f"the committee has {list(committee.macs.shape)} and {len(committee.classes)}")  # fmt: skip
+            raise ValueError(
+                f"the votes are of {list(votes.macs.shape)} branches and {votes.probs.shape[3]} classes, "
+                f"the committee has {list(committee.macs.shape)} and {len(committee.classes)}"
+            )
         part, which = calibration_of(votes, None)
         wish = Wish(max_drop=max_drop)
         part = part._replace(arrival=None, order=None)
@@ -106,7 +108,11 @@ def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str]
     policies[NOBODY] = Rule("mean", float(np.nextafter(1, 0)))
     for policy in policies.values():
         policy.start(1, committee.lattice)  # one for another committee says so
-    notes = [*(f"{name}: {policy}" for name, policy in policies.items() if name != NOBODY), f"cascade: {cascade}", *notes]
+    notes = [
+        *(f"{name}: {policy}" for name, policy in policies.items() if name != NOBODY),
+        f"cascade: {cascade}",
+        *notes,
+    ]
     return Chosen(policies, cascade if several else None, notes)
 
 
