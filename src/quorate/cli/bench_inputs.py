@@ -76,7 +76,7 @@ def images_for(
 
 
 def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str], max_drop: float) -> Chosen:
-    """SQUAD, the pool and the cascade, each at its cheapest within ``max_drop`` points; the committee's own; those named.
+    """SQUAD, the pool and the cascade at their cheapest within ``max_drop`` points; the committee's own; those named.
 
     Without votes nothing can be fitted: SQUAD and the cascade then have their default thresholds.
     """
