@@ -216,5 +216,6 @@ def test_axes_cover_their_range():
         ticks = nice(low, high, 5, whole)
         assert ticks[0] <= low
         assert ticks[-1] >= high
+        assert ticks[-1] > ticks[0]
         assert 2 <= len(ticks) <= 8
         assert not whole or all(t == int(t) for t in ticks)
