@@ -68,6 +68,8 @@ def report(
         max_drop: points that policies may lose where their thresholds are chosen.
         json: print the results as JSON.
     """
+    if len(runs) == 1 and out is not None and (out.suffix or out.is_file()):
+        raise ValueError(f"out must be a folder for the page, got {out}")
     if len(runs) > 1:
         merge(runs, out, root, max_drop, json)
         return
@@ -166,8 +168,6 @@ def report_votes(
 
 
 def _write(folder: Path, results: Mapping[str, Any], extras: Extras) -> Path:
-    if folder.suffix or folder.is_file():
-        raise ValueError(f"out must be a folder for the page, got {folder}")
     write_results(folder / "results.json", {k: v for k, v in results.items() if k not in ("schema", "version")})
     page = folder / "index.html"
     write_atomic(page, page_of(results, extras).encode())

@@ -6,13 +6,12 @@ beside the points stand whole sweeps, so that a reader can move them.
 Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``G`` thresholds. This file does not know how numbers are shown.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from quorate.report.summary import judge
-from quorate.squad import COSTS, Confidence, Policy, Rule, Static, Votes, Wish, trace
+from quorate.squad import COSTS, Confidence, Policy, Priced, Rule, Static, Votes, Wish, trace
 from quorate.squad.candidates import Candidate, Fitted, level_of, scaled
 from quorate.squad.judging import Judge
 
@@ -47,14 +46,20 @@ def operating_points(judging: Judge, votes: Votes, wish: Wish) -> list[dict[str,
     """Every group of policies on every device at the threshold that calibration chooses; the static ensemble apart.
 
     Args:
-        judging: who has a calibration split.
+        judging: who has a calibration split; one who judges in milliseconds chooses policies that ask by milliseconds.
         votes: the samples that judge, with milliseconds where they are known.
         wish: the drop that is allowed.
     """
     rows = []
     for device in judging.devices:
         for group, members in judging.groups(lambda c: c.family != "static").items():
-            rows.append(_chosen(judging, members, device, votes, wish, group))
+            at, g, kept = judging.pick(members, device, wish)
+            candidate = judging.judging[at].candidate
+            policy = candidate.make(judging.fits[0], candidate.grid[g])
+            if device == "milliseconds":
+                policy = Priced(policy, judging.votes.macs.tolist())
+            about = {"device": device, "group": group, "family": candidate.family, "variant": candidate.name}
+            rows.append(entry(votes, policy, **about, threshold=candidate.grid[g], kept=kept))
     return rows
 
 
@@ -98,16 +103,6 @@ def at_thresholds(votes: Votes, threshold: float) -> list[dict[str, Any]]:
         entry(votes, Rule(c, threshold), group=f"SQUAD, {c}", threshold=threshold)  # type: ignore[arg-type]
         for c in criteria
     ]
-
-
-def _chosen(
-    judging: Judge, members: Sequence[int], device: str, votes: Votes, wish: Wish, group: str
-) -> dict[str, Any]:
-    at, g, kept = judging.pick(members, device, wish)
-    candidate = judging.judging[at].candidate
-    policy = candidate.make(judging.fits[0], candidate.grid[g])
-    about = {"device": device, "group": group, "family": candidate.family, "variant": candidate.name}
-    return entry(votes, policy, **about, threshold=candidate.grid[g], kept=kept)
 
 
 def sweeps(judging: Judge, votes: Votes, wish: Wish) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ def results_of(
         "wish": asdict(wish),
         "static": entry(votes, static),
         "own": None if policy is None else entry(votes, policy),
-        "policies": operating_points(judging, votes, wish),
+        "policies": [row for one in judges for row in operating_points(one, votes, wish)],
         "alone": alone(judging, votes, wish),
         "at_published_threshold": [] if known is None else at_thresholds(votes, known.threshold),
         "sweeps": sweeps(judging, votes, wish),

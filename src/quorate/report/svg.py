@@ -68,7 +68,9 @@ def nice(low: float, high: float, most: int = 6, whole: bool = False) -> list[fl
         >>> nice(0, 97), nice(0.93, 0.97, 5)
         ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.93, 0.94, 0.95, 0.96, 0.97])
     """
-    span = max(high - low, abs(high) * 1e-6, 1e-12)
+    if high - low <= 1e-6 * abs(high):
+        high = low + (0.01 * abs(low) or 1.0)
+    span = high - low
     raw = span / max(1, most - 1)
     raw = max(raw, 1.0) if whole else raw
     power = 10 ** math.floor(math.log10(raw))

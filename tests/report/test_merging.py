@@ -1,0 +1,42 @@
+import pytest
+
+from quorate.report.merging import as_page, as_rows, as_table, merged
+from tests.report.test_page import tree_of
+
+
+def run(data, accuracy, lazy, recipe="small", selector="svgd", **more):
+    row = {"accuracy": accuracy, "ece": 0.1, "costs": {"lazy": lazy, "f-m": None}}
+    squad = {**row, "group": "SQUAD, mean", "device": "lazy", "accuracy": accuracy - 0.01}
+    config = {"run": {"recipe": recipe, "selector": selector}}
+    return {"data": {"name": data}, "run": "r", "learners": [{}] * 3, "static": row, "own": row, "policies": [squad],
+            "config": config, **more}  # fmt: skip
+
+
+def test_seeds_of_one_recipe_are_taken_together():
+    merges = merged([run("digits", 0.90, 10.0), run("digits", 0.94, 14.0), run("cifar10", 0.8, 100.0)])
+    static = next(m for m in merges if m.data == "digits" and m.policy == "static soft vote")
+    assert static.measures["accuracy"] == (pytest.approx(0.92), pytest.approx(0.02 * 2**0.5), 2)
+    assert static.measures["f-m"] is None
+    alone = next(m for m in merges if m.data == "cifar10" and m.policy == "SQUAD, mean")
+    assert alone.measures["lazy"] == (100.0, None, 1)
+
+
+def test_data_sets_are_columns_and_selectors_rows():
+    merges = merged([run("digits", 0.9, 10.0), run("cifar10", 0.8, 100.0), run("digits", 0.7, 9.0, selector="random")])
+    columns, rows = as_table(merges, "accuracy")
+    assert columns == ["recipe", "selector", "policy", "digits", "cifar10"]
+    assert ["small", "random", "the committee's own", "70.00 %", "-"] in rows
+    assert as_table(merges, "f-m")[1] == []
+    assert {row["selector"] for row in as_rows(merges)} == {"svgd", "random"}
+
+
+def test_without_a_recipe_the_budget_tells_runs_apart():
+    config = {"learners": [{"channels": 16, "cells": 8}], "training": {"epochs": 4}}
+    assert merged([run("digits", 0.9, 1.0, config=config)])[0].recipe == "3 learners C16 L8 4 epochs"
+
+
+def test_the_tables_are_a_page():
+    page = as_page(merged([run("<b>", 0.9, 10.0), run("<b>", 0.8, 12.0)]))
+    tree_of(page)
+    assert "85.00 % ± 7.07 (n = 2)" in page
+    assert "<b>" not in page
