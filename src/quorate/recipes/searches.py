@@ -19,7 +19,9 @@ def digits() -> SearchConfig:
         channels=8,
         cells=5,
         epochs=20,
-        batch=64,
+        batch=32,
+        architectures=1,
+        cost_weight=0.1,
         rate=0.05,
         warmup=0.2,
         logit_rate=0.02,
@@ -52,8 +54,10 @@ def cifar10_cpu() -> SearchConfig:
         channels=8,
         cells=5,
         side=16,
-        epochs=10,
-        batch=96,
+        epochs=12,
+        batch=64,
+        architectures=1,
+        cost_weight=0.1,
         rate=0.05,
         warmup=0.2,
         logit_rate=0.01,
@@ -63,6 +67,7 @@ def cifar10_cpu() -> SearchConfig:
         pool=64,
         scoring_images=1000,
         estimation_images=512,
+        precision="float32",
     )
 
 
