@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quorate.engine.inputs import Prepared
-from quorate.engine.networks import Array, State, softmax
+from quorate.engine.networks import Array, State, Stop, softmax
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
 from quorate.store.faults import on_disk, short
@@ -53,14 +53,22 @@ class OnnxNetworks:
             given = tuple(given[name] for name in names)
         return tuple(map(_value, given if isinstance(given, tuple) else (given,)))
 
-    def run(self, learner: int, exit: int, state: State) -> tuple[State, Array]:
+    def run(self, learner: int, exit: int, state: State, options: Any = None) -> tuple[State, Array]:
         """One branch."""
         graph = self._graphs[exit][learner]
         if graph is None:
             raise ValueError(f"learner {learner} has no branch at exit {exit}")
         session, reads, gives = graph
-        *carried, logits = session.run_with_ort_values(gives, dict(zip(reads, state, strict=True)))
+        *carried, logits = session.run_with_ort_values(gives, dict(zip(reads, state, strict=True)), options)
         return tuple(carried), softmax(logits.numpy())
+
+    def run_until(self, learner: int, exit: int, state: State, stop: Stop) -> tuple[State, Array]:
+        """One branch, ended after the operator that is at work when the stop comes."""
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        with stop.ending(lambda: setattr(options, "terminate", True)):
+            return self.run(learner, exit, state, options)
 
     def take(self, state: State, rows: Array) -> State:
         """Some rows of every value."""
