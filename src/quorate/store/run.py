@@ -5,6 +5,7 @@
       learners/0..K-1/      weights.safetensors, genotype.json, history.jsonl, checkpoint/
       committee.json        policy, cost table, class names, each learner's network and input: all that is needed to
                             load the committee and call it, with the weights
+      costs.json            milliseconds per branch and batch size, once measured: see :mod:`quorate.store.timings`
 
 Shapes: ``E`` exits, ``K`` learners, ``C`` channels.
 
@@ -84,14 +85,14 @@ class LearnerRecord:
         name: for people.
         network: how to build it again: ``kind`` and whatever that kind needs (``darts``: genotype, channels, cells,
             classes, exits, stem). A network of the user's own is ``kind="own"`` and must be brought along.
-        input: how it sees an image.
+        input: how it sees an image; None where it reads other tensors.
         weights: its weights' file, below the run.
         accuracy: share of right votes per exit, by split.
     """
 
     name: str
     network: Mapping[str, Any]
-    input: InputSpec
+    input: InputSpec | None
     weights: str
     accuracy: Mapping[str, Sequence[float]]
 
@@ -139,6 +140,7 @@ class RunFolder:
         self.path = Path(path)
         self.config = self.path / "config.json"
         self.committee = self.path / "committee.json"
+        self.votes = self.path / "votes" / "votes.safetensors"
 
     def learner(self, k: int) -> Path:
         """The folder of one learner."""
@@ -224,7 +226,7 @@ def write_committee(path: str | os.PathLike[str], committee: CommitteeRecord) ->
         ...     read_committee(f"{folder}/committee.json") == committee
         True
     """
-    learners = [{**_shallow(one), "input": _shallow(one.input)} for one in committee.learners]
+    learners = [{**_shallow(one), "input": one.input and _shallow(one.input)} for one in committee.learners]
     policy = policy_to_document(committee.policy)
     write_document(path, COMMITTEE, VERSION, {**_shallow(committee), "policy": policy, "learners": learners})
 
@@ -239,7 +241,8 @@ def read_committee(path: str | os.PathLike[str]) -> CommitteeRecord:
     with on_disk(Path(path)):
         try:
             learners = tuple(
-                LearnerRecord(**{**one, "input": InputSpec(**one["input"])}) for one in body.pop("learners")
+                LearnerRecord(**{**one, "input": None if one["input"] is None else InputSpec(**one["input"])})
+                for one in body.pop("learners")
             )
             policy = policy_from_document(body.pop("policy"))
             macs = tuple(tuple(float(cost) for cost in row) for row in body.pop("macs"))

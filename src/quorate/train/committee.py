@@ -20,6 +20,7 @@ from quorate.data.dataset import Dataset
 from quorate.data.splits import split
 from quorate.errors import QuorateError
 from quorate.nets import DartsLearner, Genotype, Learner, align
+from quorate.nets.describing import describe_network
 from quorate.squad import Rule
 from quorate.store import write_atomic
 from quorate.store.faults import on_disk
@@ -41,7 +42,7 @@ from quorate.train.jobs import Tell, run_jobs
 from quorate.train.keeping import load_weights
 from quorate.train.loop import Fitted, fit
 from quorate.train.progress import Listener
-from quorate.train.records import build_network, circumstances, describe_network
+from quorate.train.records import circumstances, rebuilt
 from quorate.train.state import INITIAL, seed_for
 
 __all__ = ["build_learners", "load_learners", "train_committee"]
@@ -170,7 +171,7 @@ def load_learners(
     record = read_committee(RunFolder(folder).committee)
     learners = []
     for k, one in enumerate(record.learners):
-        learner = (own or {}).get(k) or build_network(one, k)
+        learner = (own or {}).get(k) or rebuilt(one, k)
         load_weights(learner, Path(folder) / one.weights)
         learners.append(learner.eval())
     return learners, record
