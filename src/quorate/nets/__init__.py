@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quorate.nets.forms import using_forms
     from quorate.nets.genotype import PRIMITIVES, Genotype, random_genotype
     from quorate.nets.heads import make_head
-    from quorate.nets.hub import import_vision
+    from quorate.nets.hub import import_vision, timm_input, timm_learner, timm_model
     from quorate.nets.learner import Inputs, Learner, align
     from quorate.nets.macs import count_macs, macs_table
     from quorate.nets.named import (
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
         NAMED_GENOTYPES,
         PC_DARTS_CIFAR,
         PC_DARTS_IMAGENET,
+        read_genotype,
     )
     from quorate.nets.ops import make_operation
+    from quorate.nets.placing import even_exits
 
 __all__ = [
     "DARTS_V1",
@@ -50,6 +52,7 @@ __all__ = [
     "count_macs",
     "draw_genotype",
     "drop_path_at",
+    "even_exits",
     "exit_cells",
     "import_vision",
     "load_darts_weights",
@@ -57,7 +60,11 @@ __all__ = [
     "make_head",
     "make_operation",
     "random_genotype",
+    "read_genotype",
     "reduction_cells",
+    "timm_input",
+    "timm_learner",
+    "timm_model",
     "using_forms",
 ]
 
@@ -71,11 +78,20 @@ _HOMES = {
     "forms": ("using_forms",),
     "genotype": ("PRIMITIVES", "Genotype", "random_genotype"),
     "heads": ("make_head",),
-    "hub": ("import_vision",),
+    "hub": ("import_vision", "timm_input", "timm_learner", "timm_model"),
     "learner": ("Inputs", "Learner", "align"),
     "macs": ("count_macs", "macs_table"),
-    "named": ("DARTS_V1", "DARTS_V2", "GDAS_V1", "NAMED_GENOTYPES", "PC_DARTS_CIFAR", "PC_DARTS_IMAGENET"),
+    "named": (
+        "DARTS_V1",
+        "DARTS_V2",
+        "GDAS_V1",
+        "NAMED_GENOTYPES",
+        "PC_DARTS_CIFAR",
+        "PC_DARTS_IMAGENET",
+        "read_genotype",
+    ),
     "ops": ("make_operation",),
+    "placing": ("even_exits",),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from quorate.nets.darts import DartsLearner
 from quorate.nets.genotype import Genotype
+from quorate.nets.hub import timm_learner
 from quorate.nets.learner import Learner
 
 __all__ = ["build_network", "describe_network"]
@@ -22,6 +23,8 @@ def describe_network(learner: Learner) -> dict[str, Any]:
         >>> described["kind"], described["channels"], described["exits"]
         ('darts', 4, [2, 5, 7])
     """
+    if learner.origin is not None:
+        return dict(learner.origin)
     if type(learner) is not DartsLearner:
         return {"kind": "own", "type": type(learner).__qualname__, "exits": learner.num_exits}
     return {
@@ -50,9 +53,12 @@ def build_network(described: Mapping[str, Any]) -> Learner | None:
         ((2, 5, 7), None)
     """
     sizes = dict(described)
-    if sizes.pop("kind", None) != "darts":
+    kind = sizes.pop("kind", None)
+    if kind not in ("darts", "timm"):
         return None
     try:
+        if kind == "timm":
+            return timm_learner(**sizes)
         return DartsLearner(Genotype(**sizes.pop("genotype")), **sizes)
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"cannot be built as it is described ({error}): train it again") from error

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ __all__ = [
     "write_config",
 ]
 
+_holding: ContextVar[frozenset[Path]] = ContextVar("_holding", default=frozenset())
 CONFIG, COMMITTEE, VERSION = "quorate.run", "quorate.committee", 1
 
 
@@ -141,6 +143,10 @@ class RunFolder:
         self.config = self.path / "config.json"
         self.committee = self.path / "committee.json"
         self.votes = self.path / "votes" / "votes.safetensors"
+        self.tuning = self.path / "tuning.json"
+        self.phases = self.path / "phases.json"
+        self.bundle = self.path / "bundle"
+        self.report = self.path / "report"
 
     def learner(self, k: int) -> Path:
         """The folder of one learner."""
@@ -163,6 +169,8 @@ class RunFolder:
 def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Make a folder and be its only writer for a while; the system lets go of it when a process dies, however it dies.
 
+    What the holder calls may hold it again; other threads and processes may not.
+
     Raises:
         QuorateError: it cannot be made or written to, or somebody else is writing there.
 
@@ -173,6 +181,9 @@ def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
         True
     """
     folder = Path(folder)
+    if (place := folder.absolute()) in _holding.get():
+        yield folder
+        return
     with on_disk(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -186,7 +197,11 @@ def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
                 raise QuorateError(
                     f"{folder}: another process is writing there; wait for it, stop it, or choose another folder"
                 ) from None
-        yield folder
+        before = _holding.set(_holding.get() | {place})
+        try:
+            yield folder
+        finally:
+            _holding.reset(before)
     finally:
         os.close(handle)
 
