@@ -7,19 +7,22 @@ This file does not know how branches run, nor how anybody decides.
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeAlias, Literal, get_args
 
 import numpy as np
 
 from quorate.engine.answer import Answer
-from quorate.engine.inputs import prepare
+from quorate.engine.inputs import Prepared, prepare
 from quorate.engine.networks import Array, Networks
+from quorate.engine.parallel import Arrival, Deadline
+from quorate.engine.placement import place, usable_cores
 from quorate.engine.progress import Fault, Progress
 from quorate.engine.sources import Eager, Lazy
+from quorate.engine.workers import Crew
 from quorate.squad.candidates import FAMILIES
 from quorate.squad.checks import check_macs, check_order
 from quorate.squad.cost import costs
-from quorate.squad.loop import drive
+from quorate.squad.loop import drive_until
 from quorate.squad.protocol import Lattice, Policy
 from quorate.squad.replaying import outcome_of
 from quorate.squad.tuning import Tuned, Wish
@@ -33,9 +36,10 @@ if TYPE_CHECKING:
 
     from quorate.nets.learner import Learner
 
-__all__ = ["Committee"]
+__all__ = ["Committee", "SourceName"]
 
-SOURCES: dict[str, type[Lazy]] = {"lazy": Lazy, "eager": Eager}
+SourceName: TypeAlias = Literal["lazy", "eager", "parallel"]
+SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 RECORDED_AT_ONCE = 256
 
 
@@ -52,7 +56,9 @@ class Committee:
         classes: names of the classes; None: their numbers.
         inputs: how learners see images, one :class:`InputSpec` for all or one each; None: tensors are passed on as
             they are.
-        source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches.
+        source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches;
+            ``"parallel"`` runs learners at once, counts votes as they arrive and stops what is no longer needed.
+        workers: how many learners ``"parallel"`` runs at once; None: one for each core, if there are so many learners.
         device: where learners run.
         compiled: whether branches go through ``torch.compile``.
         timings: what was measured of these branches, see ``quorate bench``.
@@ -85,7 +91,8 @@ class Committee:
         *,
         classes: Sequence[str] | None = None,
         inputs: InputSpec | Sequence[InputSpec | None] | None = None,
-        source: Literal["lazy", "eager"] = "lazy",
+        source: SourceName = "lazy",
+        workers: int | None = None,
         device: Any = "cpu",
         compiled: bool = False,
         timings: Sequence[Timing] = (),
@@ -114,7 +121,10 @@ class Committee:
         if (self.macs[~self.networks.present] != 0).any():
             raise ValueError("macs must be 0 where a learner has no branch: it costs nothing there")
         self.policy, self.source, self.compiled = policy, source, compiled
+        self.workers = place(self.macs, usable_cores(), workers).workers
         self.tuned: Tuned | None = None
+        self._crew: Crew | None = None
+        self._asked: tuple[Policy, Array] | None = None
         self.timings = tuple(timings)
         fit = best_fit(self.timings, self.networks.backend, self.networks.threads)
         self.milliseconds = None if fit is None else dict(fit.milliseconds)
@@ -132,34 +142,57 @@ class Committee:
         order = check_order(None, self.macs, 0)
         return Lattice(self.macs, order, self.networks.classes, like, self.networks.chained)
 
-    def __call__(self, images: Any) -> Answer:
+    @property
+    def crew(self) -> Crew:
+        """The workers of ``"parallel"``; its ``stops`` say what stopping saved."""
+        if self._crew is None:
+            self._crew = Crew(self.networks, self.workers)
+        return self._crew
+
+    def __call__(self, images: Any, deadline_ms: float | None = None) -> Answer:
         """Answer a batch of any size.
 
         Args:
             images: ``[N, C, H, W]`` or ``[N, H, W, C]``, uint8 in 0..255 or floats in 0..1, numpy or torch; or a list
                 of pictures or arrays. Without ``inputs``: tensors that the learners read, also by name.
+            deadline_ms: after this time every sample gets the best answer so far, ``answer.late`` where it still wanted
+                votes: label -1 where there was none yet. ``"parallel"`` is on time; ``"lazy"`` and ``"eager"`` look at
+                the clock after every vote, so that they are late by a branch, or by those that catch up.
 
         Warns:
             RuntimeWarning: a learner failed; the others decided. ``answer.faults`` says more.
 
         Raises:
-            ValueError: for inputs that are not what they must be, and where no sample at all could be answered.
+            ValueError: for inputs that are not what they must be, and where no sample at all could be answered, other
+                than for want of time.
         """
+        deadline = Deadline(deadline_ms)
         given, lattice = prepare(images, self.inputs), self.lattice
-        source = SOURCES[self.source](self.networks, given, given.n, lattice.order)
-        verdict, ran = drive(self.policy, source, given.n, lattice)
+        source = self._source(given, lattice, deadline)
+        try:
+            verdict, ran, late = drive_until(self.policy, source, given.n, lattice, deadline.passed)
+        finally:
+            source.close()
         staged = verdict.pivot is not None
         cost = costs(verdict.waited, verdict.cast, verdict.asks, self.macs, staged, self.networks.chained)
         outcome = outcome_of(verdict, cost)
         _tell(source.faults)
-        if given.n and (outcome.label < 0).all():
+        if given.n and (outcome.label < 0).all() and not late.any():
             reasons = "; ".join(map(str, source.faults)) or "the branches asked for do not exist"
             raise ValueError(f"none of the {given.n} samples could be answered: {reasons}")
         typed = outcome._replace(confidence=outcome.confidence.astype(outcome.probs.dtype))
-        return Answer(*typed, ran, source.faults)
+        return Answer(*typed, ran, source.faults, late, source.arrival, source.absent)
 
-    def stream(self, batches: Iterable[Any]) -> Iterator[Answer]:
-        """Answer batch after batch, of any iterable; no more than one is in memory.
+    def _source(self, given: Prepared, lattice: Lattice, deadline: Deadline) -> Lazy | Arrival:
+        if self.source != "parallel":
+            kind = {"lazy": Lazy, "eager": Eager}[self.source]
+            return kind(self.networks, given, given.n, lattice.order)
+        if self._asked is None or self._asked[0] is not self.policy:
+            self._asked = self.policy, self.policy.verdict(self.policy.start(1, lattice)).asks
+        return Arrival(self.networks, given, given.n, self.macs, self.crew, self._asked[1], deadline)
+
+    def stream(self, batches: Iterable[Any], deadline_ms: float | None = None) -> Iterator[Answer]:
+        """Answer batch after batch, of any iterable; no more than one is in memory. The deadline is that of each.
 
         Example:
             >>> import torch
@@ -170,7 +203,7 @@ class Committee:
             [2, 1]
         """
         for images in batches:
-            yield self(images)
+            yield self(images, deadline_ms)
 
     def record(self, images: Any, labels: Any) -> Votes:
         """Run everything, and record what every branch says: what policies are tuned and compared on.
@@ -202,7 +235,7 @@ class Committee:
             metadata={"classes": list(self.classes)},
         )  # fmt: skip
 
-    def with_policy(self, policy: Policy, source: Literal["lazy", "eager"] | None = None) -> "Committee":
+    def with_policy(self, policy: Policy, source: SourceName | None = None) -> "Committee":
         """The same networks with another policy, or another source.
 
         Example:
@@ -277,6 +310,7 @@ class Committee:
 
         other = copy.copy(self)
         other.networks = TorchNetworks(self.learners, device=device, compiled=self.compiled)
+        other._crew = None
         return other
 
     def save(self, path: "str | os.PathLike[str]") -> None:

@@ -6,13 +6,14 @@ Shapes: ``E`` exits, ``K`` learners, ``n`` samples, ``C`` classes.
 This file does not know sources or policies.
 """
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from quorate.engine.inputs import Prepared
 from quorate.engine.networks import Array, State, Stop, softmax
+from quorate.engine.placement import threads_each, usable_cores
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
 from quorate.store.faults import on_disk, short
@@ -25,22 +26,22 @@ class OnnxNetworks:
 
     Args:
         bundle: as :func:`quorate.store.bundle.read_bundle` checked it.
-        threads: of each session; None: as many as this process may use.
+        threads: of each session, or of those of each learner; None: as many as this process may use.
 
     Raises:
         QuorateError: one line, where a graph cannot be loaded or does not lead to the next.
         ModuleNotFoundError: ONNX Runtime is not installed.
     """
 
-    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+    def __init__(self, bundle: Bundle, threads: int | Sequence[int] | None = None) -> None:
         """See the class."""
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise ValueError(f"threads must be at least 1, or None for all there are, got {threads!r}")
+        each = threads_each(threads, len(bundle.branches[0]))
         self.classes, self.chained, self._names = len(bundle.classes), bundle.chained, bundle.names
         self.present = np.array([[name is not None for name in row] for row in bundle.branches])
-        self.threads = threads or usable_cores()
+        self.threads = max(each)
         self._graphs = [
-            [None if f is None else _graph(bundle, f, self.threads) for f in row] for row in bundle.branches
+            [None if f is None else _graph(bundle, f, count) for f, count in zip(row, each, strict=True)]
+            for row in bundle.branches
         ]
         for k in range(self.present.shape[1]):
             self._check(bundle, k)
@@ -127,13 +128,3 @@ def _value(array: Array) -> Any:
     import onnxruntime
 
     return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
-
-
-def usable_cores() -> int:
-    """How many cores this process may use.
-
-    Example:
-        >>> usable_cores() >= 1
-        True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -4,11 +4,12 @@ Shapes: ``E`` exits, ``K`` learners. This file does not know networks.
 """
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorate.engine.networks import Array
 
-__all__ = ["Placement", "place", "usable_cores"]
+__all__ = ["Placement", "place", "threads_each", "usable_cores"]
 
 
 class Placement(NamedTuple):
@@ -24,8 +25,29 @@ class Placement(NamedTuple):
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """How many cores this process may use.
+
+    Example:
+        >>> usable_cores() >= 1
+        True
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_each(threads: int | Sequence[int] | None, num_learners: int) -> tuple[int, ...]:
+    """How many threads each learner's branches may use; None: all that this process may.
+
+    Example:
+        >>> threads_each(2, 3)
+        (2, 2, 2)
+    """
+    each = tuple(threads) if isinstance(threads, Sequence) else (threads or usable_cores(),) * num_learners
+    given = each if isinstance(threads, Sequence) else (threads,)
+    if len(each) != num_learners or any(
+        one is not None and (isinstance(one, bool) or not isinstance(one, int) or one < 1) for one in given
+    ):
+        raise ValueError(f"threads must be at least 1, or None for all there are, got {threads!r}")
+    return each
 
 
 def place(macs: Array, cores: int, workers: int | None = None, threads: int | None = None) -> Placement:

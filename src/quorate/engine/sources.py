@@ -42,6 +42,8 @@ class Lazy:
         """See the class."""
         self.progress = Progress(networks, inputs, n)
         self._open = n
+        self.arrival: Array | None = None
+        self.absent: Array | None = None
 
     def votes(self, wanted: Array) -> Iterator[tuple[Array, int, Array]]:
         """Each wanted branch, for the samples that want it."""
@@ -58,6 +60,9 @@ class Lazy:
         if left < self._open:
             self._open = left
             self.progress.forget(open_)
+
+    def close(self) -> None:
+        """Nothing runs between votes."""
 
     @property
     def ran(self) -> Array:
