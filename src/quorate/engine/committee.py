@@ -7,7 +7,7 @@ This file does not know how branches run, nor how anybody decides.
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -250,6 +250,7 @@ class Committee:
             raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
         other = copy.copy(self)
         other.policy, other.source, other.tuned = policy, source or self.source, None
+        other._crew = self.crew if other.source == "parallel" else self._crew
         return other
 
     def tune(

@@ -157,7 +157,7 @@ class Arrival:
     @property
     def ran(self) -> Array:
         """``[E, K]`` how many samples each branch processed on the way to a vote, whether or not it was waited for."""
-        ran = self._said
+        ran: Array = self._said
         if self.networks.chained:
             ran = np.logical_or.accumulate(ran[::-1], axis=0)[::-1]
         return np.where(self.networks.present, ran.sum(axis=2), 0)
@@ -190,14 +190,14 @@ class Arrival:
         lane.task = None
         if lane.gone or (isinstance(outcome, Stopped) and task.repeat):
             return
-        rows, result = lane.rows, outcome
         if isinstance(outcome, BaseException):
             lane.gone = True
-        else:
-            lane.state, result = outcome if self.networks.chained else (None, outcome[1])
-            lane.at, lane.exit = None, lane.exit + 1
-            lane.gone = lane.exit == len(self._told)
-        self._events.put((task, rows, result))
+            self._events.put((task, lane.rows, outcome))
+            return
+        state, probs = outcome
+        lane.state, lane.at, lane.exit = state if self.networks.chained else None, None, lane.exit + 1
+        lane.gone = lane.exit == len(self._told)
+        self._events.put((task, lane.rows, probs))
 
     def _want(self, wanted: Array) -> None:
         """Note what is wanted; decided rows leave the batches; who is overdue is left behind."""
@@ -228,9 +228,8 @@ class Arrival:
         for branch in sorted(set(wanted.tolist()) - {DECIDED}):
             e, k = divmod(branch, len(self._missed))
             lane = self._lanes.get(k)
-            if not self.networks.present[e, k] or lane is None or self._told[e, k]:
-                found.append(branch)
-            elif k in self._faults and (lane.gone and lane.exit <= e):
+            never = lane is None or not self.networks.present[e, k] or self._told[e, k]
+            if never or (k in self._faults and lane is not None and lane.gone and lane.exit <= e):
                 found.append(branch)
         return found
 

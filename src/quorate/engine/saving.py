@@ -43,7 +43,9 @@ def save_run(committee: Committee, path: str | os.PathLike[str]) -> None:
         Static()
     """
     if committee.learners is None:
-        raise ValueError("only a committee of torch learners can be saved; a bundle is on disk already: copy its folder")
+        raise ValueError(
+            "only a committee of torch learners can be saved; a bundle is on disk already: copy its folder"
+        )
     with new_folder(path, "run") as draft:
         place = RunFolder(draft)
         for k, learner in enumerate(committee.learners):
