@@ -15,6 +15,7 @@ COMMANDS = {
     "compare": ("quorate.cli.compare:compare", "Compare every policy on the same recorded votes."),
     "export": ("quorate.cli.export:export", "Write a run as a bundle that runs without torch."),
     "predict": ("quorate.cli.predict:predict", "Classify pictures with a bundle: label, confidence, exit, cost."),
+    "bench": ("quorate.cli.bench:bench", "Measure what a committee saves in time, and what every branch costs."),
     "info": ("quorate.cli.info:info", "What a run, a bundle, a policy or a file of votes holds."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
     "train": ("quorate.cli.train:app", "Train learners, and go on where a run was stopped."),

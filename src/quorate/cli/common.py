@@ -7,12 +7,47 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from quorate.errors import QuorateError
 from quorate.report.summary import Summary, summarise
 from quorate.squad import Outcome, Policy, Priced, Rule, Static, Votes, replay, stages
+from quorate.store import read_votes
+from quorate.store.run import RunFolder
+from quorate.store.timings import best_fit, read_timings
 
-__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "judging_of", "progress_on"]
+__all__ = ["calibration_of", "decide", "describe", "flat", "judge", "judging_of", "progress_on", "votes_at"]
+
+
+def votes_at(path: Path, costs: Path | None = None, backend: str | None = None) -> tuple[Votes, str | None]:
+    """The votes of a file or of a run, with the milliseconds that ``quorate bench`` measured of their branches.
+
+    Args:
+        path: the votes, or the folder of the run that recorded them.
+        costs: a run, a bundle or a ``costs.json``; None: those of the run in which the votes lie, where there are any.
+        backend: whose milliseconds; None: those measured last.
+
+    Returns:
+        The votes, and what was measured where, in words; None where nothing was.
+
+    Raises:
+        QuorateError: either cannot be read, or they are of different committees.
+    """
+    file = RunFolder(path).votes if path.is_dir() else path
+    votes = read_votes(file)
+    run = file.absolute().parent.parent
+    where = costs or (run if RunFolder(run).committee.is_file() else None)
+    timings = () if where is None else read_timings(where, votes.macs.shape)
+    timing = best_fit(timings, backend)
+    if timing is None:
+        if costs is not None or backend is not None:
+            known = ", ".join(sorted({one.backend for one in timings})) or "none"
+            raise QuorateError(f"{where or file}: no milliseconds of {backend or 'any backend'} were measured ({known}): "
+                               "run `quorate bench`")  # fmt: skip
+        return votes, None
+    said = f"{timing.backend} on {timing.hardware.get('processor', timing.device)}, {timing.threads} threads"
+    return votes._replace(milliseconds=timing.milliseconds), said
 
 
 def judging_of(votes: Votes, split: str | None) -> tuple[Votes, str]:

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from quorate.cli.common import describe, judging_of, progress_on
+from quorate.cli.common import describe, judging_of, progress_on, votes_at
 from quorate.report.figures import check_figure
 from quorate.report.tables import check_output, macs, percent, print_table, write_rows
 from quorate.squad.candidates import FAMILIES
 from quorate.squad.comparison import DEVICES, Comparison, readings_by
 from quorate.squad.comparison import compare as compare_votes
-from quorate.store import read_votes
 
 __all__ = ["compare"]
 
@@ -40,7 +39,7 @@ def compare(
     the file has one split only.
 
     Args:
-        votes: a votes file, or an .npz.
+        votes: a votes file, an .npz, or a run with votes.
         calibration: the split to fit and choose on; by default "calibration" where the file has one.
         split: the split to judge on; by default "test" where the file has one, otherwise all that is not calibration.
         policies: families to compare: static, squad, confidence, cascade, soft, agreement, pool.
@@ -51,7 +50,7 @@ def compare(
     """
     check_output(csv)
     check_figure(figure)
-    recorded = read_votes(votes)
+    recorded = votes_at(votes)[0]
     held, part, which = None, *judging_of(recorded, split)
     splits = [] if recorded.split is None else np.unique(recorded.split).tolist()
     named = calibration or ("calibration" if "calibration" in splits else None)

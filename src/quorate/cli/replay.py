@@ -7,13 +7,12 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from quorate.cli.common import describe, flat, judge, judging_of
+from quorate.cli.common import describe, flat, judge, judging_of, votes_at
 from quorate.cli.policy_flags import SQUAD, PolicyFlags
 from quorate.report.summary import Summary
 from quorate.report.tables import check_output, macs, percent, print_table, write_rows
 from quorate.squad import COSTS, Rule, Static, Votes, trace
 from quorate.squad.tracing import Stopped
-from quorate.store import read_votes
 
 __all__ = ["replay"]
 
@@ -40,7 +39,7 @@ def replay(
     ```
 
     Args:
-        votes: a votes file, or an .npz with probs (or logits, or log_probs), labels and macs.
+        votes: a votes file, an .npz with probs (or logits, or log_probs), labels and macs, or a run with votes.
         flags: who decides.
         split: samples of this split only; by default "test" where the file has one, otherwise all.
         sweep: try a grid of thresholds with both criteria of squad.
@@ -51,7 +50,7 @@ def replay(
         raise ValueError("--sweep tries both criteria of squad at many thresholds: only --significance and --panel fit")
     policy = flags.build()
     check_output(out)
-    part, which = judging_of(read_votes(votes), split)
+    part, which = judging_of(votes_at(votes)[0], split)
     source = {"votes": votes.name, "split": which, "samples": len(part.labels)}
     if sweep:
         rows = sweep_rows(part, policy)

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from quorate import __version__
-from quorate.cli.common import calibration_of, describe, progress_on
+from quorate.cli.common import calibration_of, describe, progress_on, votes_at
 from quorate.report.tables import check_place, macs, percent, print_table
 from quorate.squad import Tuned, Wish
 from quorate.squad import tune as tune_votes
 from quorate.squad.candidates import FAMILIES
-from quorate.store import read_votes, write_policy
+from quorate.store import write_policy
 
 __all__ = ["tune"]
 
@@ -23,6 +23,8 @@ def tune(
     budget: str | None = None,
     cost: Literal["lazy", "free-running", "free-running-energy", "f-m", "f-mt", "eager", "milliseconds"] = "lazy",
     batch: int = 1,
+    costs: Path | None = None,
+    backend: str | None = None,
     policies: tuple[str, ...] = FAMILIES,
     split: str | None = None,
     out: Path | None = None,
@@ -34,17 +36,20 @@ def tune(
     quorate tune votes.safetensors --max-drop 0.5 --out policy.json
     quorate tune votes.safetensors --budget 200M --cost free-running
     quorate tune votes.npz --max-drop 1 --policies squad --policies cascade
+    quorate tune runs/cifar10 --cost milliseconds --batch 32 --backend onnxruntime
     ```
 
     Every policy is fitted and judged by five-fold cross-fitting; the promise is judged without the samples it was
     chosen on. The file is used with `quorate replay VOTES --policy policy.json`.
 
     Args:
-        votes: a votes file, or an .npz.
+        votes: a votes file, an .npz, or the folder of a run with recorded votes.
         max_drop: points of accuracy that may be lost against the static soft vote; 0.5 where no budget is given.
         budget: mean cost per sample that must not be exceeded; K, M and G are thousands, millions, billions.
         cost: what is to be saved.
         batch: the batch size whose milliseconds count.
+        costs: a run, a bundle or a costs.json of `quorate bench`; by default that of the run in which the votes lie.
+        backend: whose milliseconds count; by default those measured last.
         policies: families to choose among: static, squad, confidence, cascade, soft, agreement, pool.
         split: samples to choose on; by default "calibration" where the file has one, otherwise all.
         out: write the policy here.
@@ -52,16 +57,21 @@ def tune(
     """
     wish = Wish(max_drop=max_drop, budget=None if budget is None else amount(budget), cost=cost, batch=batch)
     check_place(out)
-    part, which = calibration_of(read_votes(votes), split)
+    recorded, measured = votes_at(votes, costs, backend)
+    part, which = calibration_of(recorded, split)
     with progress_on() as progress:
         tuned = tune_votes(part, wish, policies, progress)
     about: dict[str, Any] = {"votes": votes.name, "split": which, "quorate": __version__, **tuned.as_json()}
+    if cost == "milliseconds":
+        about["measured"] = measured
     if out is not None:
         write_policy(tuned.policy, out, about)
     if json:
         print(json_.dumps({"policy": str(tuned.policy), **about}, indent=1))
         return
     print(describe(votes.name, which, part))
+    if cost == "milliseconds" and measured is not None:
+        print(f"Milliseconds of {measured}, batches of {batch}.")
     if which == "all" and part.split is None:
         print("These votes name no splits: judge the policy on other samples than these.")
     say(tuned)

@@ -27,9 +27,9 @@ class Answer(NamedTuple):
         branches: ``[E, K]`` how many samples each branch really processed on the way to a vote.
         faults: what failed, per learner; also what it processed for nothing.
         late: ``[N]`` which samples still wanted votes when their time was up; their answers are the best so far.
-        arrival: ``[E * K, N]`` with ``source="parallel"`` the branches in the order told, -1 beyond; else None. Replaying
-            recorded votes with ``arrival=answer.arrival, present=~answer.absent`` gives the same answers, but for those
-            that were late.
+        arrival: ``[E * K, N]`` with ``source="parallel"`` the branches in the order told, -1 beyond; else None.
+            Replaying recorded votes with ``arrival=answer.arrival, present=~answer.absent`` gives the same answers, but
+            for those that were late.
         absent: ``[E, K, N]`` which of these branches were told to abstain.
     """
 

@@ -23,6 +23,7 @@ from quorate.squad.candidates import FAMILIES
 from quorate.squad.checks import check_macs, check_order
 from quorate.squad.cost import costs
 from quorate.squad.loop import drive_until
+from quorate.squad.priced import Priced
 from quorate.squad.protocol import Lattice, Policy
 from quorate.squad.replaying import outcome_of
 from quorate.squad.tuning import Tuned, Wish
@@ -64,7 +65,6 @@ class Committee:
         timings: what was measured of these branches, see ``quorate bench``.
 
     Attributes:
-        milliseconds: ``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured.
         tuned: what :meth:`tune` promised, None before it.
 
     Raises:
@@ -126,20 +126,22 @@ class Committee:
         self._crew: Crew | None = None
         self._asked: tuple[Policy, Array] | None = None
         self.timings = tuple(timings)
-        fit = best_fit(self.timings, self.networks.backend, self.networks.threads)
-        self.milliseconds = None if fit is None else dict(fit.milliseconds)
-        for size, measured in (self.milliseconds or {}).items():
-            if measured.shape != self.macs.shape:
-                raise ValueError(
-                    f"milliseconds at batch size {size} must be for {list(self.macs.shape)} branches, "
-                    f"got {list(measured.shape)}"
-                )
+        for one in self.timings:
+            if (measured := next(iter(one.milliseconds.values())).shape) != self.macs.shape:
+                raise ValueError(f"timings must be of {list(self.macs.shape)} branches, got {list(measured)}")
+
+    @property
+    def milliseconds(self) -> dict[int, Array] | None:
+        """``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured."""
+        here = self.networks
+        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
+        return None if fit is None else dict(fit.milliseconds)
 
     @property
     def lattice(self) -> Lattice:
-        """What the policy knows of this committee."""
+        """What the policy knows of this committee; the voting order is that of its own costs where it brings some."""
         like = np.empty((0, self.networks.classes), dtype=np.float32)
-        order = check_order(None, self.macs, 0)
+        order = check_order(None, np.asarray(self.policy.costs) if isinstance(self.policy, Priced) else self.macs, 0)
         return Lattice(self.macs, order, self.networks.classes, like, self.networks.chained)
 
     @property

@@ -26,8 +26,8 @@ class Networks(Protocol):
         present: ``[E, K]`` which branches exist; a learner with fewer exits lacks the first ones.
         classes: ``C``.
         chained: whether a branch reads what the one before it gave (False: each reads the input).
-        backend: who runs them, by the name that ``load`` knows, and
-        threads: how many each branch may use: what measured times belong to.
+        backend, device, threads: who runs them (by the name that ``load`` knows), where, and how many threads each
+            branch may use: what measured times belong to.
     """
 
     @property
@@ -47,6 +47,11 @@ class Networks(Protocol):
 
     @property
     def backend(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def device(self) -> Any:
         """See the class."""
         ...
 

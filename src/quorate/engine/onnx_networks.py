@@ -46,7 +46,7 @@ class OnnxNetworks:
         for k in range(self.present.shape[1]):
             self._check(bundle, k)
 
-    backend = "onnxruntime"
+    backend, device = "onnxruntime", "cpu"
 
     def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
         """The samples' inputs as the runtime's values."""

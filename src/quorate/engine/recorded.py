@@ -32,7 +32,7 @@ class RecordedNetworks:
         self.probs, self.chained, self.classes = probs, chained, probs.shape[3]
         self.present = np.ones(probs.shape[:2], dtype=bool) if present is None else present
 
-    backend, threads = "recorded", 1
+    backend, device, threads = "recorded", "cpu", 1
 
     def first(self, learner: int, inputs: Any, rows: Array) -> State:
         """The samples, before the first exit that this learner has."""

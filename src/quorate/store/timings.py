@@ -13,6 +13,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,16 @@ class Timing:
         return self.backend, self.device, self.threads, *sorted(map(str, self.hardware.items()))
 
 
+@cache
+def _processor() -> str:
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        if names:
+            return names[0]
+    return platform.processor()
+
+
 def this_machine() -> dict[str, Any]:
     """The hardware of this machine, as measurements and reports name it.
 
@@ -83,12 +94,7 @@ def this_machine() -> dict[str, Any]:
         >>> sorted(this_machine())
         ['cores', 'machine', 'processor']
     """
-    processor = platform.processor()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = names[0] if names else processor
-    return {"machine": platform.machine(), "processor": processor, "cores": os.cpu_count() or 1}
+    return {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count() or 1}
 
 
 def write_timings(folder: str | os.PathLike[str], timings: Iterable[Timing]) -> Path:
@@ -165,12 +171,15 @@ def update_timings(folder: str | os.PathLike[str], new: Iterable[Timing], shape:
     return write_timings(folder, [*new, *(one for one in read_timings(folder, shape) if one.key not in replaced)])
 
 
-def best_fit(timings: Iterable[Timing], backend: str | None, threads: int | None = None) -> Timing | None:
+def best_fit(
+    timings: Iterable[Timing], backend: str | None = None, device: str | None = None, threads: int | None = None
+) -> Timing | None:
     """The measurement nearest to how a committee will run: of its backend; if possible here, on as many threads.
 
     Args:
         timings: the latest first.
         backend: only of this one; None: of any.
+        device: only of this one; None: of any.
         threads: that it will use.
 
     Example:
@@ -179,7 +188,7 @@ def best_fit(timings: Iterable[Timing], backend: str | None, threads: int | None
         (2.0, None)
     """
     here = this_machine()
-    fitting = [one for one in timings if backend in (None, one.backend)]
+    fitting = [one for one in timings if backend in (None, one.backend) and device in (None, one.device)]
     return min(fitting, key=lambda one: (dict(one.hardware) != here, one.threads != threads), default=None)
 
 

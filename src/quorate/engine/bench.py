@@ -1,0 +1,252 @@
+"""Time saved: a committee against the static ensemble, cascades and single learners, measured in one interleaved run.
+
+The rivals run as whole networks without early heads, called plainly; the committee as it answers users. Each batch size
+has a fixed set of images; what a call costs is the median of its rounds, and a figure is the mean over the calls, so
+that times saved and MACs saved are those of the same images. Normalising the images is part of every call.
+
+Shapes: ``E`` exits, ``K`` learners, ``n`` images, ``B`` batches of them.
+This file does not know which backends there are, nor how policies are chosen.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quorate.engine.answer import Answer
+from quorate.engine.committee import Committee
+from quorate.engine.inputs import prepare
+from quorate.engine.networks import Array
+from quorate.engine.timing import Tick, interleaved, per_image, spread
+from quorate.squad.protocol import Policy
+
+__all__ = ["Bench", "Contender", "Row", "bench"]
+
+STATIC, CASCADE = "static ensemble", "cascade of whole learners"
+
+
+class Contender(NamedTuple):
+    """Who runs.
+
+    Attributes:
+        backend: its name, for people.
+        branches: the committee.
+        whole: its learners as networks of one exit, without early heads.
+        joined: whether ``whole`` is that, or only the branches one after the other with all their heads.
+    """
+
+    backend: str
+    branches: Committee
+    whole: Committee
+    joined: bool = True
+
+
+class Row(NamedTuple):
+    """What was measured of one policy, or rival, at one batch size; all per image.
+
+    Attributes:
+        backend: who ran it.
+        batch: images a call.
+        name: of the policy or rival.
+        source: ``"lazy"``, ``"eager"``, or ``"whole"`` for networks without early heads.
+        median, p95: milliseconds, over all calls.
+        milliseconds: mean over the calls of the median of the rounds.
+        macs: really run.
+        saved_time, saved_macs: shares of the static ensemble's.
+        time_per_macs: the first of them over the second; None where no MACs are saved.
+        predicted: milliseconds that the measured branches times ``answer.branches`` make; None for rivals.
+        realised: milliseconds saved over those that ``predicted`` promises to save; None where it promises none.
+        accuracy: share of right labels, where they are known.
+    """
+
+    backend: str
+    batch: int
+    name: str
+    source: str
+    median: float
+    p95: float
+    milliseconds: float
+    macs: float
+    saved_time: float
+    saved_macs: float
+    time_per_macs: float | None
+    predicted: float | None
+    realised: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All rows, and the milliseconds of every branch.
+
+    Attributes:
+        rows: by batch size, backend and rival.
+        branches: by backend: batch size: ``[E, K]`` milliseconds per image.
+        images: by batch size, how many were run in every round.
+        rounds: how many.
+    """
+
+    rows: list[Row]
+    branches: dict[str, dict[int, Array]]
+    images: dict[int, int]
+    rounds: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Ready for ``json.dump``."""
+        tables = {b: {str(n): t.tolist() for n, t in sizes.items()} for b, sizes in self.branches.items()}
+        return {**asdict(self), "rows": [row._asdict() for row in self.rows], "branches": tables}
+
+
+def bench(
+    contenders: Sequence[Contender],
+    images: Any,
+    labels: Array | None = None,
+    *,
+    policies: Mapping[str, Policy],
+    cascade: Policy | None = None,
+    sources: Sequence[str] = ("lazy", "eager"),
+    batches: Sequence[int] = (1, 32, 256),
+    rounds: int = 5,
+    calls: int = 64,
+    tick: Tick | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Bench:
+    """Measure everything in turn.
+
+    Args:
+        contenders: one for each backend, all of the same learners.
+        images: as committees read them, at least as many as the largest batch.
+        labels: the truth, where it is known.
+        policies: by name, who decides.
+        cascade: who decides over whole learners one after the other; None: left out.
+        sources: of votes.
+        batches: sizes.
+        rounds: how often everybody has a turn.
+        calls: how many images a round has at least, as far as there are.
+        tick: told about the progress.
+        clock: in seconds; ``time.thread_time`` where all runs on one thread of a busy machine.
+
+    Example:
+        >>> import torch
+        >>> from quorate.engine.whole import whole_learners
+        >>> from quorate.nets import DARTS_V1, DARTS_V2, DartsLearner
+        >>> from quorate.squad import Rule, Static
+        >>> learners = [DartsLearner(g, channels=2, cells=3).eval() for g in (DARTS_V1, DARTS_V2)]
+        >>> committee = Committee(learners, Rule("mean", 0.5), macs=[[1, 1], [1, 1]])
+        >>> whole = Committee(whole_learners(committee.learners), Static(), macs=[[2, 2]])
+        >>> rows = bench(
+        ...     [Contender("torch", committee, whole)], torch.randn(2, 3, 8, 8), policies={"squad": Rule("mean", 0.0)},
+        ...     batches=[2], rounds=1).rows
+        >>> [(row.name, row.source) for row in rows]
+        [('static ensemble', 'whole'), ('learner 0', 'whole'), ('learner 1', 'whole'),
+         ('squad', 'lazy'), ('squad', 'eager')]
+    """
+    for size in batches:
+        if size < 1 or size > len(images):
+            raise ValueError(f"a batch must hold 1 to {len(images)} images, as many as there are, got {size}")
+    rows: list[Row] = []
+    tables: dict[str, dict[int, Array]] = {one.backend: {} for one in contenders}
+    counts: dict[int, int] = {}
+    for size in batches:
+        counts[size] = size * max(1, min(calls, len(images)) // size)
+        parts = [slice(start, start + size) for start in range(0, counts[size], size)]
+        tasks = {(one.backend, *key): job for one in contenders
+                 for key, job in _tasks(one, policies, cascade, sources).items()}  # fmt: skip
+        ways = {(one.backend, *key): calls_ for one in contenders
+                for key, calls_ in _branches(one, images, parts).items()}  # fmt: skip
+        answers = {key: [task(images[part]) for part in parts] for key, task in tasks.items()}
+        timed: dict[Any, Any] = {
+            key: [lambda task=task, part=part: task(images[part]) for part in parts] for key, task in tasks.items()
+        }
+
+        def say(what: str, done: int, total: int, size: int = size) -> None:
+            if tick is not None:
+                tick(f"batch {size}", done + total * batches.index(size), total * len(batches))
+
+        taken = interleaved({**timed, **ways}, rounds, say, clock)
+        for one in contenders:
+            table = np.zeros(one.branches.macs.shape)
+            for backend, kind, e, k in ways:
+                if backend == one.backend:
+                    table[e, k] = per_image(taken[backend, kind, e, k], size)
+            tables[one.backend][size] = table
+            rows += _rows(one, size, taken, answers, table, None if labels is None else labels[: counts[size]])
+    return Bench(rows, tables, counts, rounds)
+
+
+def plain_vote(whole: Committee, images: Any, learners: Sequence[int]) -> Array:
+    """``[n, C]``: the mean of whole networks, as one would write it without this library."""
+    given = prepare(images, whole.inputs)
+    rows = np.arange(given.n)
+    networks = whole.networks
+    p_nC: Array = sum(networks.run(k, 0, networks.first(k, given, rows))[1] for k in learners) / len(learners)
+    return p_nC
+
+
+def _tasks(
+    one: Contender, policies: Mapping[str, Policy], cascade: Policy | None, sources: Sequence[str]
+) -> dict[tuple[str, str], Callable[[Any], Any]]:
+    """By name and source, what answers a batch: an :class:`Answer`, or probabilities for whole networks."""
+    num_learners = one.whole.macs.shape[1]
+
+    def votes_of(learners: Sequence[int]) -> Callable[[Any], Any]:
+        return lambda batch: plain_vote(one.whole, batch, learners)
+
+    tasks: dict[tuple[str, str], Callable[[Any], Any]] = {(STATIC, "whole"): votes_of(range(num_learners))}
+    tasks |= {(f"learner {k}", "whole"): votes_of([k]) for k in range(num_learners) if num_learners > 1}
+    if cascade is not None:
+        tasks[CASCADE, "whole"] = one.whole.with_policy(cascade)
+    for name, policy in policies.items():
+        for source in sources:
+            tasks[name, source] = one.branches.with_policy(policy, source)  # type: ignore[arg-type]
+    return tasks
+
+
+def _branches(one: Contender, images: Any, parts: Sequence[slice]) -> dict[tuple[str, int, int], list[Any]]:
+    """By exit and learner, the branch alone on every batch, which has come so far already."""
+    networks = one.branches.networks
+    ways: dict[tuple[str, int, int], list[Any]] = {}
+    for part in parts:
+        given = prepare(images[part], one.branches.inputs)
+        for k in range(networks.present.shape[1]):
+            start = state = networks.first(k, given, np.arange(given.n))
+            for e in np.flatnonzero(networks.present[:, k]).tolist():
+                call = lambda k=k, e=e, state=state: networks.run(k, e, state)  # noqa: E731
+                ways.setdefault(("branch", e, k), []).append(call)
+                state = call()[0] if networks.chained else start
+    return ways
+
+
+def _rows(
+    one: Contender, size: int, taken: Mapping[Any, Array], answers: Mapping[Any, list[Any]], table: Array,
+    labels: Array | None,
+) -> list[Row]:  # fmt: skip
+    static, whole = per_image(taken[one.backend, STATIC, "whole"], size), float(one.whole.macs.sum())
+    rows = []
+    for (backend, name, source), said in answers.items():
+        if backend != one.backend:
+            continue
+        times = taken[backend, name, source]
+        cost = per_image(times, size)
+        n = times.shape[1] * size
+        predicted = realised = accuracy = None
+        ran = one.whole.macs[0, int(name.removeprefix("learner "))] if name.startswith("learner ") else whole
+        if isinstance(said[0], Answer):
+            branches = sum(answer.branches for answer in said)
+            ran = float((branches * (one.whole if source == "whole" else one.branches).macs).sum() / n)
+            if source != "whole":
+                predicted = float((branches * table).sum() / n)
+                realised = (static - cost) / (static - predicted) if predicted < static else None
+        if labels is not None:
+            found = [x.label if isinstance(x, Answer) else x.argmax(1) for x in said]
+            accuracy = float((np.concatenate(found) == labels).mean())
+        saved = 1 - ran / whole
+        rows.append(
+            Row(
+                backend, size, name, source, *spread(times, size), cost, ran, 1 - cost / static, saved,
+                (1 - cost / static) / saved if saved > 1e-9 else None, predicted, realised, accuracy,
+            )
+        )  # fmt: skip
+    return rows
