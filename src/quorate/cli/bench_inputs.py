@@ -106,7 +106,11 @@ def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str]
     policies[NOBODY] = Rule("mean", float(np.nextafter(1, 0)))
     for policy in policies.values():
         policy.start(1, committee.lattice)  # one for another committee says so
-    notes = [*(f"{name}: {policy}" for name, policy in policies.items() if name != NOBODY), f"cascade: {cascade}", *notes]
+    notes = [
+        *(f"{name}: {policy}" for name, policy in policies.items() if name != NOBODY),
+        f"cascade: {cascade}",
+        *notes,
+    ]
     return Chosen(policies, cascade if several else None, notes)
 
 

@@ -30,7 +30,7 @@ class Answer(NamedTuple):
         arrival: ``[E * K, N]`` with ``source="parallel"`` the branches in the order told, -1 beyond; else None.
             Replaying recorded votes with ``arrival=answer.arrival, present=~answer.absent`` gives the same answers, but
             for those that were late.
-        absent: ``[E, K, N]`` which of these branches were told to abstain.
+        absent: ``[E, K, N]`` which of these branches were told to abstain, and those that do not exist.
     """
 
     label: Array

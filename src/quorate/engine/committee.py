@@ -30,7 +30,7 @@ from quorate.squad.tuning import Tuned, Wish
 from quorate.squad.tuning import tune as tune_votes
 from quorate.squad.votes import Votes
 from quorate.store.run import InputSpec
-from quorate.store.timings import Timing, best_fit
+from quorate.store.timings import Timing, best_fit, this_machine
 
 if TYPE_CHECKING:
     import os
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Committee", "SourceName"]
 
-SourceName: TypeAlias = Literal["lazy", "eager", "parallel"]
+SourceName: TypeAlias = Literal["lazy", "eager", "parallel", "auto"]
 SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 RECORDED_AT_ONCE = 256
 
@@ -58,8 +58,10 @@ class Committee:
         inputs: how learners see images, one :class:`InputSpec` for all or one each; None: tensors are passed on as
             they are.
         source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches;
-            ``"parallel"`` runs learners at once, counts votes as they arrive and stops what is no longer needed.
+            ``"parallel"`` runs learners at once, counts votes as they arrive and stops what is no longer needed;
+            ``"auto"`` is for each call the one that ``quorate bench`` found the fastest here at the batch size nearest.
         workers: how many learners ``"parallel"`` runs at once; None: one for each core, if there are so many learners.
+        racing: the same branches on the threads that ``"parallel"`` shall use; None: those of ``learners``.
         device: where learners run.
         compiled: whether branches go through ``torch.compile``.
         timings: what was measured of these branches, see ``quorate bench``.
@@ -93,6 +95,7 @@ class Committee:
         inputs: InputSpec | Sequence[InputSpec | None] | None = None,
         source: SourceName = "lazy",
         workers: int | None = None,
+        racing: Networks | None = None,
         device: Any = "cpu",
         compiled: bool = False,
         timings: Sequence[Timing] = (),
@@ -123,9 +126,12 @@ class Committee:
         self.policy, self.source, self.compiled = policy, source, compiled
         self.workers = place(self.macs, usable_cores(), workers).workers
         self.tuned: Tuned | None = None
+        self._racing = racing or self.networks
         self._crew: Crew | None = None
         self._asked: tuple[Policy, Array] | None = None
         self.timings = tuple(timings)
+        if source == "auto" and not any("fastest" in one.about for one in self.timings):
+            warnings.warn("nobody measured which source is the fastest: run `quorate bench`", UserWarning, stacklevel=2)
         for one in self.timings:
             if (measured := next(iter(one.milliseconds.values())).shape) != self.macs.shape:
                 raise ValueError(f"timings must be of {list(self.macs.shape)} branches, got {list(measured)}")
@@ -148,7 +154,7 @@ class Committee:
     def crew(self) -> Crew:
         """The workers of ``"parallel"``; its ``stops`` say what stopping saved."""
         if self._crew is None:
-            self._crew = Crew(self.networks, self.workers)
+            self._crew = Crew(self._racing, self.workers)
         return self._crew
 
     def __call__(self, images: Any, deadline_ms: float | None = None) -> Answer:
@@ -186,12 +192,31 @@ class Committee:
         return Answer(*typed, ran, source.faults, late, source.arrival, source.absent)
 
     def _source(self, given: Prepared, lattice: Lattice, deadline: Deadline) -> Lazy | Arrival:
-        if self.source != "parallel":
-            kind = {"lazy": Lazy, "eager": Eager}[self.source]
+        name = self.source if self.source != "auto" else self.fastest(given.n)
+        if name != "parallel":
+            kind = {"lazy": Lazy, "eager": Eager}[name]
             return kind(self.networks, given, given.n, lattice.order)
         if self._asked is None or self._asked[0] is not self.policy:
             self._asked = self.policy, self.policy.verdict(self.policy.start(1, lattice)).asks
-        return Arrival(self.networks, given, given.n, self.macs, self.crew, self._asked[1], deadline)
+        return Arrival(self._racing, given, given.n, self.macs, self.crew, self._asked[1], deadline)
+
+    def fastest(self, batch: int) -> str:
+        """The source that was the fastest here at the batch size nearest, ``"lazy"`` where none was measured.
+
+        Example:
+            >>> import torch
+            >>> from quorate.nets import cascade
+            >>> from quorate.squad import Static
+            >>> Committee([cascade([torch.nn.Linear(4, 3)])], Static(), macs=[[12]]).fastest(32)
+            'lazy'
+        """
+        here = self.networks
+        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
+        known = {} if fit is None or dict(fit.hardware) != this_machine() else fit.about.get("fastest", {})
+        sizes = [int(size) for size, name in known.items() if name in SOURCES and name != "auto"]
+        if not sizes:
+            return "lazy"
+        return str(known[str(min(sizes, key=lambda size: abs(np.log(size / max(batch, 1)))))])
 
     def stream(self, batches: Iterable[Any], deadline_ms: float | None = None) -> Iterator[Answer]:
         """Answer batch after batch, of any iterable; no more than one is in memory. The deadline is that of each.
@@ -252,7 +277,7 @@ class Committee:
             raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
         other = copy.copy(self)
         other.policy, other.source, other.tuned = policy, source or self.source, None
-        other._crew = self.crew if other.source == "parallel" else self._crew
+        other._crew = self.crew if other.source in ("parallel", "auto") else self._crew
         return other
 
     def tune(
@@ -313,7 +338,7 @@ class Committee:
 
         other = copy.copy(self)
         other.networks = TorchNetworks(self.learners, device=device, compiled=self.compiled)
-        other._crew = None
+        other._racing, other._crew = other.networks, None
         return other
 
     def save(self, path: "str | os.PathLike[str]") -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from quorate.engine.inputs import Prepared
+from quorate.engine.inputs import Prepared, Tensors
 from quorate.engine.networks import Array, State, Stop, softmax
 from quorate.engine.placement import threads_each, usable_cores
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
 from quorate.store.faults import on_disk, short
 
-__all__ = ["OnnxNetworks", "usable_cores"]
+__all__ = ["OnnxNetworks", "in_their_order", "usable_cores"]
 
 
 class OnnxNetworks:
@@ -50,13 +50,7 @@ class OnnxNetworks:
 
     def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
         """The samples' inputs as the runtime's values."""
-        given, names = inputs.of(learner, rows), self._names[learner]
-        if isinstance(given, dict):
-            if names is None or set(names) != set(given):
-                wanted = "tensors by position" if names is None else ", ".join(names)
-                raise ValueError(f"learner {learner} reads {wanted}, got tensors named {', '.join(given)}")
-            given = tuple(given[name] for name in names)
-        return tuple(map(_value, given if isinstance(given, tuple) else (given,)))
+        return tuple(map(_value, in_their_order(inputs.of(learner, rows), self._names[learner], learner)))
 
     def run(self, learner: int, exit: int, state: State, options: Any = None) -> tuple[State, Array]:
         """One branch."""
@@ -98,6 +92,16 @@ class OnnxNetworks:
                 if self.chained and before is not None and _kinds(reads) != before:
                     raise ValueError(f"reads {_kinds(reads)}, the branch before it gives {before}: export it again")
             before = _kinds(gives[:-1])
+
+
+def in_their_order(given: Tensors, names: Sequence[str] | None, learner: int) -> tuple[Array, ...]:
+    """The tensors that a learner reads, in the order in which its graph reads them."""
+    if isinstance(given, dict):
+        if names is None or set(names) != set(given):
+            wanted = "tensors by position" if names is None else ", ".join(names)
+            raise ValueError(f"learner {learner} reads {wanted}, got tensors named {', '.join(given)}")
+        return tuple(given[name] for name in names)
+    return given if isinstance(given, tuple) else (given,)
 
 
 def _graph(bundle: Bundle, name: str, threads: int) -> tuple[Any, list[str], list[str]]:

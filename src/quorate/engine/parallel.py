@@ -81,7 +81,7 @@ class Arrival:
     Attributes:
         arrival: ``[E * K, N]`` branches in the order told, -1 beyond: what :func:`quorate.squad.replay` reproduces the
             answers with, together with ``present=~absent``.
-        absent: ``[E, K, N]`` which of them were told to abstain.
+        absent: ``[E, K, N]`` which of them were told to abstain; and branches that do not exist.
 
     Note:
         A learner that fails, or has not come back from an earlier call, abstains where its vote is wanted, at once.
@@ -127,7 +127,7 @@ class Arrival:
         self._told = np.zeros((num_exits, num_learners), dtype=bool)
         self._position = np.zeros(n, dtype=np.int64)
         self.arrival = np.full((num_exits * num_learners, n), DECIDED, dtype=np.int64)
-        self.absent = np.zeros((num_exits, num_learners, n), dtype=bool)
+        self.absent = np.repeat(~networks.present[:, :, None], n, axis=2)
         crew.begin(self)
 
     def votes(self, wanted: Array) -> Iterator[tuple[Array, int, Array]]:
@@ -268,7 +268,7 @@ class Arrival:
     def _tell(self, rows: Array, branch: int, probs: Array) -> tuple[Array, int, Array]:
         """Write down what is told."""
         e, k = divmod(branch, len(self._missed))
-        nothing = np.isnan(probs).any(axis=1)
+        nothing: Array = np.isnan(probs).any(axis=1)
         self._told[e, k] = True
         self.arrival[self._position[rows], rows] = branch
         self._position[rows] += 1

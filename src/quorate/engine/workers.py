@@ -7,6 +7,7 @@ Shapes: ``E`` exits, ``K`` learners, ``n`` samples of a branch, ``C`` classes.
 This file does not know who decides, nor what a vote is for.
 """
 
+import atexit
 import queue
 import threading
 import time
@@ -22,6 +23,7 @@ __all__ = ["Call", "Crew", "Offer", "Stops", "Task"]
 Inbox = queue.SimpleQueue[Any]
 clock = time.perf_counter
 RECENT = 1000
+LEAVING = 2.0  # seconds that a process waits at its end for branches that were told to stop
 
 
 class Stops:
@@ -138,8 +140,9 @@ class Crew:
         self._calls: list[Call] = []
         self._busy: dict[int, Task] = {}
         self._idle: list[Inbox] = []
-        self._inboxes: set[Inbox] = set()
-        weakref.finalize(self, _dismiss, self._inboxes)
+        self._inboxes: dict[Inbox, threading.Thread] = {}
+        weakref.finalize(self, _dismiss, self._inboxes).atexit = False
+        _CREWS.add(self)
 
     @property
     def threads(self) -> int:
@@ -191,10 +194,10 @@ class Crew:
         if self._idle:
             return self._idle.pop()
         inbox: Inbox = queue.SimpleQueue()
-        self._inboxes.add(inbox)
-        threading.Thread(
+        self._inboxes[inbox] = threading.Thread(
             target=_work, args=(inbox, self.networks, weakref.ref(self)), name="quorate-worker", daemon=True
-        ).start()
+        )
+        self._inboxes[inbox].start()
         return inbox
 
     def _make_room(self, call: Call) -> bool:
@@ -221,7 +224,7 @@ class Crew:
             if stays:
                 self._idle.append(inbox)
             else:
-                self._inboxes.discard(inbox)
+                self._inboxes.pop(inbox, None)
             if task.call in self._calls:
                 task.call.done(task, outcome)
             if task.told or len(self._calls) > 1:
@@ -244,6 +247,24 @@ def _work(inbox: Inbox, networks: Networks, crew_of: "weakref.ref[Crew]") -> Non
         del crew, task, outcome
 
 
-def _dismiss(inboxes: set[Inbox]) -> None:
+def _dismiss(inboxes: dict[Inbox, threading.Thread]) -> None:
     for inbox in list(inboxes):
         inbox.put(None)
+
+
+_CREWS: "weakref.WeakSet[Crew]" = weakref.WeakSet()
+
+
+@atexit.register
+def _leave() -> None:
+    """Let branches end before the interpreter does: a runtime that returns into one that is gone aborts the process."""
+    until = clock() + LEAVING
+    for crew in list(_CREWS):
+        with crew.lock:
+            for task in crew._busy.values():
+                if not task.told:
+                    _halt(task)
+            threads = list(crew._inboxes.values())
+            _dismiss(crew._inboxes)
+        for thread in threads:
+            thread.join(max(0.0, until - clock()))
