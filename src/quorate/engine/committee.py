@@ -7,6 +7,7 @@ This file does not know how branches run, nor how anybody decides.
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -143,7 +144,7 @@ class Committee:
         fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
         return None if fit is None else dict(fit.milliseconds)
 
-    @property
+    @cached_property
     def lattice(self) -> Lattice:
         """What the policy knows of this committee; the voting order is that of its own costs where it brings some."""
         like = np.empty((0, self.networks.classes), dtype=np.float32)
@@ -276,6 +277,7 @@ class Committee:
         if source is not None and source not in SOURCES:
             raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
         other = copy.copy(self)
+        other.__dict__.pop("lattice", None)  # its order may be the old policy's own
         other.policy, other.source, other.tuned = policy, source or self.source, None
         other._crew = self.crew if other.source in ("parallel", "auto") else self._crew
         return other
