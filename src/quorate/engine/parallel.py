@@ -268,7 +268,7 @@ class Arrival:
     def _tell(self, rows: Array, branch: int, probs: Array) -> tuple[Array, int, Array]:
         """Write down what is told."""
         e, k = divmod(branch, len(self._missed))
-        nothing: Array = np.isnan(probs).any(axis=1)
+        nothing = np.isnan(probs).any(axis=1).reshape(-1)
         self._told[e, k] = True
         self.arrival[self._position[rows], rows] = branch
         self._position[rows] += 1
