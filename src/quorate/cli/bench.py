@@ -112,7 +112,7 @@ def bench(
     notes = [*chosen.notes, *(f"{one.backend}: rivals run early heads too, for lack of the package onnx"
                               for one in contenders if not one.joined)]  # fmt: skip
     about = {
-        "measured": path.name, "images": shown.what, "threads": count, "hardware": dict(timings[0].hardware),
+        "measured": path.name, "run_on": shown.what, "threads": count, "hardware": dict(timings[0].hardware),
         "versions": dict(timings[0].versions), "notes": notes,
     }  # fmt: skip
     written = None if dry else update_timings(path, timings, committee.macs.shape)
@@ -130,7 +130,7 @@ def say(found: "Bench", about: dict[str, Any]) -> None:
     """A table for each batch size and backend, and what was run where."""
     hardware = about["hardware"]
     print(
-        f"{about['measured']} on {about['images']}; {found.rounds} rounds in turn, {about['threads']} threads; "
+        f"{about['measured']} on {about['run_on']}; {found.rounds} rounds in turn, {about['threads']} threads; "
         f"{hardware['processor']}, {hardware['cores']} cores;\n"
         f"{', '.join(f'{name} {number}' for name, number in about['versions'].items())}"
     )

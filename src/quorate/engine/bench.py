@@ -11,6 +11,7 @@ This file does not know which backends there are, nor how policies are chosen.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,8 +182,11 @@ def plain_vote(whole: Committee, images: Any, learners: Sequence[int]) -> Array:
     given = prepare(images, whole.inputs)
     rows = np.arange(given.n)
     networks = whole.networks
-    p_nC: Array = sum(networks.run(k, 0, networks.first(k, given, rows))[1] for k in learners) / len(learners)
-    return p_nC
+    said = [networks.run(k, 0, networks.first(k, given, rows))[1] for k in learners]
+    total: Array = said[0]
+    for p_nC in said[1:]:
+        total = total + p_nC
+    return total / len(said)
 
 
 def _tasks(
@@ -213,9 +217,8 @@ def _branches(one: Contender, images: Any, parts: Sequence[slice]) -> dict[tuple
         for k in range(networks.present.shape[1]):
             start = state = networks.first(k, given, np.arange(given.n))
             for e in np.flatnonzero(networks.present[:, k]).tolist():
-                call = lambda k=k, e=e, state=state: networks.run(k, e, state)  # noqa: E731
-                ways.setdefault(("branch", e, k), []).append(call)
-                state = call()[0] if networks.chained else start
+                ways.setdefault(("branch", e, k), []).append(partial(networks.run, k, e, state))
+                state = networks.run(k, e, state)[0] if networks.chained else start
     return ways
 
 

@@ -1,7 +1,7 @@
 """Graphs of a bundle behind the interface of networks, run by ONNX Runtime; neither torch nor learners are needed.
 
-States are plain arrays. Carrying the runtime's own values from branch to branch saves no copy that would show, and costs
-40 us a branch in their wrappers: see ``docs/log.md``.
+States are plain arrays: carrying the runtime's own values from branch to branch saves nothing that shows, and costs
+40 us a branch in their wrappers (``docs/log.md``).
 
 Shapes: ``E`` exits, ``K`` learners, ``n`` samples, ``C`` classes.
 This file does not know sources or policies.

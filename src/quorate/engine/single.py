@@ -1,4 +1,4 @@
-"""How far each learner has come with the only sample of a call: :class:`Progress` in plain numbers, a third of its time.
+"""How far each learner has come with the only sample of a call: Progress in plain numbers, in a quarter of its time.
 
 By test the two tell the same.
 
