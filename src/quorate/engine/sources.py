@@ -43,6 +43,8 @@ class Lazy:
         """See the class."""
         self.progress: Progress | Single = Progress(networks, inputs, n) if n != 1 else Single(networks, inputs)
         self._open, self._learners = n, networks.present.shape[1]
+        self.arrival: Array | None = None
+        self.absent: Array | None = None
 
     def votes(self, wanted: Array) -> Iterator[tuple[Array, int, Array]]:
         """Each wanted branch, for the samples that want it."""
@@ -61,6 +63,9 @@ class Lazy:
         if left < self._open:
             self._open = left
             self.progress.forget(open_)
+
+    def close(self) -> None:
+        """Nothing runs between votes."""
 
     @property
     def ran(self) -> Array:
