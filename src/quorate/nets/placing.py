@@ -101,7 +101,7 @@ def _places(model: nn.Module, sample: Inputs) -> list[_Place]:
 
     hooks = [module.register_forward_hook(note) for module in names]
     try:
-        with kept_modes(model.modules()), torch.no_grad(), counter:  # type: ignore[no-untyped-call]
+        with kept_modes(model.modules()), torch.no_grad(), counter:
             model.eval()
             _call(model, sample)
     finally:

@@ -164,9 +164,7 @@ def run_posterior(phase: Phase) -> Phase:
     per_epoch = len(part) // config.batch
     kl_weight = 1 / len(part) if config.kl_weight is None else config.kl_weight
     while phase.epoch < config.posterior_epochs:
-        for images, labels in material.batches(
-            part, config.batch, config.seed, POSTERIOR, phase.epoch, phase.step
-        ):
+        for images, labels in material.batches(part, config.batch, config.seed, POSTERIOR, phase.epoch, phase.step):
             began, done = time.perf_counter(), phase.epoch * per_epoch + phase.step
             x = material.augmented(images, phase.augment)
             phase.state, tally = posterior.update(phase.state, phase.supernet, x, labels, config, kl_weight)

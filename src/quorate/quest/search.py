@@ -172,9 +172,7 @@ def _phases(
     """Both phases, as far as they are not done: the supernet ends with its weights, and the posterior's logits come."""
     device = costs.table_TJO.device
     if (found := kept.finished(SUPERNET)) is None:
-        phase = begin(
-            SUPERNET, supernet, config, material, kept, costs, flat_logits(device), listen, weights=True
-        )
+        phase = begin(SUPERNET, supernet, config, material, kept, costs, flat_logits(device), listen, weights=True)
         kept.cut(phase.epoch)
         run_supernet(phase)
         _warn(phase)
