@@ -1,5 +1,6 @@
 """``quorate search``: committees from images, found by QUEST, stopped and taken up at any moment."""
 
+import json as json_
 import os
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def search(
     settings: Annotated[Searching, Parameter(name="*")] = Searching(),  # noqa: B008 - frozen
     config: Path | None = None,
     recipe: str | None = None,
+    json: bool = False,
 ) -> None:
     """Search for a committee: genotypes whose learners answer well together, and differ at every exit.
 
@@ -67,6 +69,7 @@ def search(
         config: a TOML file of the same settings (`epochs = 30`); flags win over it.
         recipe: settings to begin with: digits, fashion_cpu, cifar10_cpu, cifar10_gpu, cifar10_nesbs, cifar10_paper;
             flags win over them.
+        json: print what was found as JSON.
     """
     # Read once, when torch is loaded: on busy cores threads that wait for each other would else burn most of the time.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -101,6 +104,11 @@ def search(
     except KeyboardInterrupt:
         print(f"the same command goes on from the last checkpoint in {run}", file=sys.stderr)
         raise
+    if json:
+        genotypes = {name: [json_.loads(one.to_json()) for one in some] for name, some in found.genotypes.items()}
+        rows = {name: row._asdict() for name, row in found.rows.items()}
+        print(json_.dumps({"run": str(run), "genotypes": genotypes, "rows": rows}, indent=1))
+        return
     _print(found)
     print(f"run: {run}")
 

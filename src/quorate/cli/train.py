@@ -1,5 +1,6 @@
 """``quorate train``: learners from images, stopped and taken up at any moment."""
 
+import json as json_
 import os
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ def train(
     settings: Annotated[TrainConfig, Parameter(name="*")] = TrainConfig(),  # noqa: B008 - frozen
     config: Path | None = None,
     votes: bool = False,
+    json: bool = False,
 ) -> None:
     """Train learners and write them as a run: weights, histories, and the committee they make.
 
@@ -51,6 +53,7 @@ def train(
         settings: of the run.
         config: a TOML file of the same settings (`epochs = 30`); flags win over it.
         votes: record the votes on the calibration and the test part too, for `quorate replay`.
+        json: print the committee that was trained as JSON.
     """
     # Read once, when torch is loaded: on busy cores threads that wait for each other would else burn most of the time.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -91,10 +94,23 @@ def train(
     except KeyboardInterrupt:
         print(f"the same command goes on from the last checkpoint in {run}", file=sys.stderr)
         raise
-    _print_committee(committee)
     if votes:
         _record(learners, data, settings, run)
+    if json:
+        print(json_.dumps(_as_json(committee, run, votes=votes), indent=1))
+        return
+    _print_committee(committee)
+    if votes:
+        print(f"votes: {RunFolder(run).votes}")
     print(f"run: {run}")
+
+
+def _as_json(committee: "CommitteeRecord", run: Path, *, votes: bool) -> dict[str, Any]:
+    members = [
+        {"name": one.name, "accuracy": dict(one.accuracy), "macs": [row[k] for row in committee.macs]}
+        for k, one in enumerate(committee.learners)
+    ]
+    return {"run": str(run), "votes": str(RunFolder(run).votes) if votes else None, "learners": members}
 
 
 def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
@@ -111,7 +127,6 @@ def _record(learners: Any, data: Any, settings: TrainConfig, run: Path) -> None:
 
     with with_threads(settings.threads or 1):
         votes_of_run(run, data=data, own=dict(enumerate(learners)))
-    print(f"votes: {RunFolder(run).votes}")
 
 
 def _print_committee(committee: "CommitteeRecord") -> None:
