@@ -124,12 +124,38 @@ def test_two_commands_on_one_run_are_refused(tmp_path):
     assert "another process is writing there" in found.stderr
 
 
+SEARCH = {"channels": 2, "cells": 3, "epochs": 1, "posterior-epochs": 1, "svgd-steps": 10, "rounds": 1, "pool": 4,
+          "scoring-images": 64, "batch": 128, "logit-rate": 0.2}  # fmt: skip
+TINY = [token for name, value in SEARCH.items() for token in (f"--search.{name}", str(value))]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # so short a search warns of itself
+def test_phases_can_be_run_alone_and_find_what_those_before_them_left(tmp_path, capsys):
+    run = tmp_path / "run"
+    whole = ["run", "digits", *SMALL, *TINY, "--training.epochs", "1", "--learners", "2", "--run", str(run)]
+    assert main([*whole, "--to", "search"]) == 0
+    assert main(["train", "--run", str(run)]) == 0  # settings and genotypes are the run's
+    record = read_committee(RunFolder(run).committee)
+    assert [one.name for one in record.learners] == ["0 svgd", "1 svgd"]
+    assert record.learners[0].network["channels"] == 2
+    assert main(["tune", str(run), "--max-drop", "3"]) == 0
+    before = weights(run)
+    capsys.readouterr()
+    assert main([*whole, "--to", "train"]) == 0
+    assert all((weights(run)[name] == before[name]).all() for name in before)
+    assert "epoch" not in capsys.readouterr().err  # nothing was trained again
+    assert main(["train", "--run", str(run), "--genotypes", str(run), "--selector", "greedy"]) == 2
+    assert "holds no committee chosen by greedy, only by svgd" in capsys.readouterr().err
+    other = ["run", "digits", *SMALL, "--genotypes", str(run), "--learners", "2", "--training.epochs", "1"]
+    assert main([*other, "--to", "train", "--run", str(tmp_path / "other")]) == 0
+    assert all((weights(tmp_path / "other")[name] == before[name]).all() for name in before)
+
+
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_everything_of_a_run(tmp_path, capsys):
     run = tmp_path / "run"
-    search = {"channels": 2, "cells": 3, "epochs": 1, "posterior-epochs": 1, "svgd-steps": 20, "rounds": 2, "pool": 4}
-    tiny = [token for name, value in search.items() for token in (f"--search.{name}", str(value))]
-    tiny += ["--channels", "2", "--cells", "3", "--training.epochs", "2", "--threads", "1", "--measuring.batches", "1"]
+    tiny = [*TINY, *SMALL, "--training.epochs", "2", "--measuring.batches", "1"]
     began = time.monotonic()
     assert main(["run", "digits", *tiny, "--run", str(run)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]

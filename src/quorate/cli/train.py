@@ -10,7 +10,7 @@ from cyclopts import App, ArgumentCollection, Parameter
 
 from quorate.cli.common import warning_lines
 from quorate.cli.settings import beneath, settings_in
-from quorate.store.run import RunFolder
+from quorate.store.run import RunFolder, read_config
 from quorate.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -20,11 +20,17 @@ __all__ = ["app", "from_file", "warning_lines"]
 
 
 def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Settings of the file that ``--config`` names, beneath the flags."""
-    for argument in arguments:
-        if "--config" in argument.names and argument.tokens:
-            path = Path(argument.tokens[0].value)
-            beneath(app, commands, arguments, settings_in(path), str(path))
+    """Beneath the flags the file that ``--config`` names, beneath that the settings of the run that ``--run`` names."""
+    given = {name: argument.tokens[0].value for argument in arguments for name in argument.names if argument.tokens}
+    if "--config" in given:
+        beneath(app, commands, arguments, settings_in(Path(given["--config"])), given["--config"])
+    if "--run" in given and RunFolder(given["--run"]).config.exists():
+        settings = read_config(RunFolder(given["--run"]).config).get("run")
+        if isinstance(settings, dict):
+            known = {name.removeprefix("--") for argument in arguments for name in argument.names}
+            part = settings["search" if commands[-1] == "search" else "training"]
+            fields = {name: value for name, value in {**settings, **part}.items() if name.replace("_", "-") in known}
+            beneath(app, commands, arguments, fields, given["--run"])
 
 
 app = App(name="train", config=from_file, help_format="markdown")
@@ -65,7 +71,8 @@ def train(
     from quorate.train.progress import showing
 
     data = load(settings.data, root=settings.root, side=settings.side, seed=settings.seed)
-    genotypes, names = _genotypes(settings)
+    run = settings.run or Path("runs") / settings.data.partition(":")[0]
+    genotypes, names = _genotypes(settings, run)
     learners = build_learners(
         genotypes,
         channels=settings.channels,
@@ -74,7 +81,6 @@ def train(
         image_channels=data.shape[2],
         seed=settings.seed,
     )
-    run = settings.run or Path("runs") / settings.data.partition(":")[0]
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     training = Training(**settings.model_dump(include=set(Training.model_fields)))
     try:
@@ -113,10 +119,16 @@ def _as_json(committee: "CommitteeRecord", run: Path, *, votes: bool) -> dict[st
     return {"run": str(run), "votes": str(RunFolder(run).votes) if votes else None, "learners": members}
 
 
-def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
+def _genotypes(settings: TrainConfig, run: Path) -> tuple[list[Any], list[str]]:
+    """The architectures that were named; else those that a search found here or elsewhere; else DARTS_V2."""
     from quorate.nets import read_genotype
+    from quorate.recipes.committee import found_by_search
 
-    found = [read_genotype(given) for given in settings.genotype]
+    where = settings.genotypes or (run if RunFolder(run).genotypes.exists() and not settings.genotype else None)
+    if where is not None:
+        genotypes, selector = found_by_search(where, settings.selector, settings.learners)
+        return list(genotypes), [f"{k} {selector}" for k in range(len(genotypes))]
+    found = [read_genotype(given) for given in settings.genotype or ("DARTS_V2",)]
     found = found * (settings.learners or 1) if len(found) == 1 else found
     return [genotype for genotype, _ in found], [f"{k} {name}" for k, (_, name) in enumerate(found)]
 
