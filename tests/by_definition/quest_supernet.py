@@ -24,7 +24,10 @@ def depthwise(x, kernel, stride, dilation):
 
 def halved(x, w, name):
     x = F.relu(x)
-    left, right = F.conv2d(x, w[name + ".even.weight"], stride=2), F.conv2d(x[:, :, 1:, 1:], w[name + ".odd.weight"], stride=2)
+    left, right = (
+        F.conv2d(x, w[name + ".even.weight"], stride=2),
+        F.conv2d(x[:, :, 1:, 1:], w[name + ".odd.weight"], stride=2),
+    )
     return norm(torch.cat([left, right], 1))
 
 
@@ -38,7 +41,9 @@ def operation(x, w, name, op, stride):
     if op == "skip_connect":
         return x if stride == 1 else halved(x, w, f"{name}.{op}")
     name, dilation = f"{name}.{op}", 2 if op.startswith("dil") else 1
-    x = norm(F.conv2d(depthwise(F.relu(x), w[name + ".depthwise.weight"], stride, dilation), w[name + ".pointwise.weight"]))
+    x = norm(
+        F.conv2d(depthwise(F.relu(x), w[name + ".depthwise.weight"], stride, dilation), w[name + ".pointwise.weight"])
+    )
     if op.startswith("sep"):
         x = depthwise(F.relu(x), w[name + ".depthwise2.weight"], 1, 1)
         x = norm(F.conv2d(x, w[name + ".pointwise2.weight"]))

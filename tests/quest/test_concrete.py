@@ -1,6 +1,6 @@
 """Samples, estimators and the steps of both phases, against enumeration and known answers."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ def test_straight_through_is_hard_with_the_gradient_of_the_soft():
 def test_the_temperature_falls_in_a_line_to_its_end():
     fall = [temperature_at(epoch, 150) for epoch in range(150)]
     assert (fall[0], fall[-1]) == (1.0, pytest.approx(0.03))
-    assert all(b - a == pytest.approx(-0.97 / 149) for a, b in zip(fall, fall[1:], strict=False))
+    assert all(b - a == pytest.approx(-0.97 / 149) for a, b in pairwise(fall))
     assert temperature_at(0, 1) == 1.0
     with pytest.raises(ValueError, match=r"step must lie in \[0, 3\), got 3"):
         temperature_at(3, 3)
@@ -214,7 +214,9 @@ def test_a_heavy_divergence_flattens():
     state = posterior.init(torch.randn(TABLE, generator=generator()), generator())
     first = posterior.divergence(state.logits.value)
     for step in range(15):
-        state, _ = posterior.update(state, net, *told_apart(16, step), TINY.model_copy(update={"posterior_rate": 0.1}), 10.0)
+        state, _ = posterior.update(
+            state, net, *told_apart(16, step), TINY.model_copy(update={"posterior_rate": 0.1}), 10.0
+        )
     assert posterior.divergence(state.logits.value) < 0.3 * first
 
 
@@ -239,13 +241,22 @@ def test_two_levels_take_the_logits_from_a_batch_of_their_own():
 def test_what_was_not_evaluated_does_not_move_and_decay_is_apart(relaxation):
     torch.manual_seed(0)
     net = Supernet(2, 2, 2, image_channels=1)
-    config = TINY.model_copy(update={"relaxation": relaxation, "logit_decay": 0.5, "weight_decay": 0.0, "architectures": 1})
+    config = TINY.model_copy(
+        update={"relaxation": relaxation, "logit_decay": 0.5, "weight_decay": 0.0, "architectures": 1}
+    )
     table = cost_table(2, 2, 8).float()
     logits = two_operations()
     state, optimiser = fitting.init(logits, generator()), fitting.make_optimiser(net, config)
     before = {name: p.clone() for name, p in net.named_parameters()}
     fitting.update(
-        state, net, optimiser, [told_apart(16, 7)], config, Costs(table, reference_macs(table)), temperature=0.5, rate=0.1
+        state,
+        net,
+        optimiser,
+        [told_apart(16, 7)],
+        config,
+        Costs(table, reference_macs(table)),
+        temperature=0.5,
+        rate=0.1,
     )
     still = {name for name, p in net.named_parameters() if torch.equal(p, before[name])}
     assert {name for name in before if "conv_" in name} <= still  # their weight in the mixture is 0

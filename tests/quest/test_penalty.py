@@ -64,7 +64,9 @@ def test_the_table_of_a_genotype_is_its_cost_without_stem_inputs_and_heads():
     from quorate.quest.decode import choice_of
 
     genotype = random_genotype(np.random.default_rng(5))
-    free = Genotype([("max_pool_3x3", source) for _, source in genotype.normal], [("max_pool_3x3", s) for _, s in genotype.reduce])
+    free = Genotype(
+        [("max_pool_3x3", source) for _, source in genotype.normal], [("max_pool_3x3", s) for _, s in genotype.reduce]
+    )
     table = cost_table(8, 8, 32)
     Z = torch.nn.functional.one_hot(torch.tensor(choice_of(genotype)), 8).double()
     wanted = sum(genotype_macs(genotype, 8, 8, 32)) - sum(genotype_macs(free, 8, 8, 32))
@@ -73,7 +75,9 @@ def test_the_table_of_a_genotype_is_its_cost_without_stem_inputs_and_heads():
 
 def test_expected_macs_are_the_mean_over_architectures():
     logits, table = torch.randn(TABLE, dtype=torch.float64), cost_table(4, 5, 16)
-    noise = -torch.empty(20_000, *TABLE, dtype=torch.float64).exponential_(generator=torch.Generator().manual_seed(0)).log()
+    noise = (
+        -torch.empty(20_000, *TABLE, dtype=torch.float64).exponential_(generator=torch.Generator().manual_seed(0)).log()
+    )
     Z = torch.nn.functional.one_hot(hard_choice(logits, noise), 8).double()
     each = (Z * table).flatten(1).sum(1)
     assert abs(each.mean() - expected_macs(logits.softmax(-1), table)) < 4 * each.std() / 20_000**0.5

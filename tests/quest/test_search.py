@@ -117,7 +117,14 @@ def test_a_damaged_prediction_is_made_again_and_a_cut_genotype_file_is_said(tmp_
 
 def test_the_entropy_falls_and_the_default_penalty_lowers_expected_macs(tmp_path):
     config = TINY.model_copy(
-        update={"epochs": 9, "posterior_epochs": 0, "estimation_images": 1, "architectures": 1, "rounds": 1, "svgd_steps": 1}
+        update={
+            "epochs": 9,
+            "posterior_epochs": 0,
+            "estimation_images": 1,
+            "architectures": 1,
+            "rounds": 1,
+            "svgd_steps": 1,
+        }
     )
     assert config.cost_weight == SearchConfig().cost_weight
     curves = {}

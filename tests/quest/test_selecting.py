@@ -52,9 +52,7 @@ def test_svgd_keeps_the_round_with_the_lowest_joint_loss():
     for number in range(6):
         from quorate.quest.selecting import particles_to_genotypes
 
-        one = particles_to_genotypes(
-            rounds.logits.double(), 3, rounds.generator(0, number), steps=TINY.svgd_steps
-        )
+        one = particles_to_genotypes(rounds.logits.double(), 3, rounds.generator(0, number), steps=TINY.svgd_steps)
         assert joint_log_likelihood(predict(one), LABELS) <= kept
 
 

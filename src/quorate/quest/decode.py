@@ -19,7 +19,17 @@ from quorate.quest.concrete import gumbel, hard_choice
 from quorate.quest.mixing import edges_of_node
 from quorate.quest.supernet import Choice
 
-__all__ = ["cell_disagreement", "choice_of", "decode", "decode_choice", "decode_particle", "distinct", "log_weight", "neighbours", "sampler"]
+__all__ = [
+    "cell_disagreement",
+    "choice_of",
+    "decode",
+    "decode_choice",
+    "decode_particle",
+    "distinct",
+    "log_weight",
+    "neighbours",
+    "sampler",
+]
 
 NONE = PRIMITIVES.index("none")
 
@@ -113,7 +123,7 @@ def log_weight(genotype: Genotype, logits: Tensor) -> float:
         >>> round(log_weight(DARTS_V2, torch.zeros(2, 14, 8)), 3)
         -33.271
     """
-    log_q = logits.log_softmax(dim=-1).tolist()
+    log_q: list[list[list[float]]] = logits.log_softmax(dim=-1).tolist()
     choice = choice_of(genotype)
     return sum(log_q[t][j][k] for t, row in enumerate(choice) for j, k in enumerate(row) if k != NONE)
 

@@ -11,7 +11,6 @@ This file does not know how logits are learnt.
 import math
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from quorate.nets.genotype import Genotype
@@ -73,9 +72,7 @@ def free_share(genotype: Genotype) -> float:
     return sum(free) / len(free)
 
 
-def warnings_for(
-    logits: Tensor, *, cost_loss: float, data_loss: float, learnt: bool = True
-) -> list[str]:
+def warnings_for(logits: Tensor, *, cost_loss: float, data_loss: float, learnt: bool = True) -> list[str]:
     """What should worry whoever runs a search, at its end.
 
     Args:

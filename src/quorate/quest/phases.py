@@ -164,9 +164,7 @@ def run_posterior(phase: Phase) -> Phase:
     per_epoch = len(part) // config.batch
     kl_weight = 1 / len(part) if config.kl_weight is None else config.kl_weight
     while phase.epoch < config.posterior_epochs:
-        for images, labels in material.batches(
-            part, config.batch, config.seed, POSTERIOR, phase.epoch, phase.step
-        ):
+        for images, labels in material.batches(part, config.batch, config.seed, POSTERIOR, phase.epoch, phase.step):
             began, done = time.perf_counter(), phase.epoch * per_epoch + phase.step
             x = material.augmented(images, phase.augment)
             phase.state, tally = posterior.update(phase.state, phase.supernet, x, labels, config, kl_weight)
@@ -203,7 +201,7 @@ def _look(phase: Phase) -> None:
 def _end_epoch(phase: Phase, epoch: int, more: Mapping[str, Any]) -> None:
     """A line of the history, and on to the next epoch."""
     logits, config = phase.state.logits.value, phase.config
-    told = diagnose(logits, phase.costs.table_TJO)
+    told = diagnose(logits, phase.costs.table)
     exits = phase.supernet.num_exits
     means = (phase.tally / (phase.step * config.batch)).tolist()
     q = logits.detach().softmax(-1)
@@ -216,7 +214,7 @@ def _end_epoch(phase: Phase, epoch: int, more: Mapping[str, Any]) -> None:
         "largest": told.largest,
         "expected_macs": told.expected_macs,
         "free_share": told.free_share,
-        "penalty": float(penalty(q, phase.costs.table_TJO, phase.costs.reference, config.cost_form)),
+        "penalty": float(penalty(q, phase.costs.table, phase.costs.reference, config.cost_form)),
         "seconds": round(phase.seconds, 3),
     }
     phase.kept.note(row)

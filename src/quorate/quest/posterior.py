@@ -97,7 +97,5 @@ def update(
     )
     phi = state.logits.value.detach().requires_grad_()
     (g_kl,) = torch.autograd.grad(kl_weight * divergence(phi), phi)
-    moved = adam.update(
-        state.logits, g_data + g_kl, rate=config.posterior_rate, weight_decay=config.posterior_decay
-    )
+    moved = adam.update(state.logits, g_data + g_kl, rate=config.posterior_rate, weight_decay=config.posterior_decay)
     return state._replace(logits=moved), tally

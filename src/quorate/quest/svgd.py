@@ -48,9 +48,7 @@ def median_bandwidth(particles: Tensor) -> float | Tensor:
     return h
 
 
-def direction(
-    particles: Tensor, score: Tensor, repulsion: float, bandwidth: float | Tensor | None = None
-) -> Tensor:
+def direction(particles: Tensor, score: Tensor, repulsion: float, bandwidth: float | Tensor | None = None) -> Tensor:
     """Where each particle goes (Eq. 16)::
 
         phi(x_i) = 1/n sum over j of [ k(x_j, x_i) grad log p(x_j) + repulsion * grad_{x_j} k(x_j, x_i) ]
