@@ -24,7 +24,7 @@ def test_commands_print_what_the_readme_says():
             assert float(b.replace(",", "")) == pytest.approx(float(a.replace(",", "")), rel=0.1, abs=0.5), (a, b)
 
 
-PAGES = ["README.md", *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "photos", "quickstart"))]
+PAGES = ["README.md", *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "photos", "quickstart", "search"))]
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +40,7 @@ def digits_bundle(tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.filterwarnings("ignore:the logits barely moved", "ignore:[0-9]+ % of the kept edges")
 def test_python_of_the_pages_runs(page, digits_bundle, tmp_path, monkeypatch, capsys):
     shutil.copytree(digits_bundle, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,6 @@
 """Samples, estimators and the steps of both phases, against enumeration and known answers."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ def test_straight_through_is_hard_with_the_gradient_of_the_soft():
 def test_the_temperature_falls_in_a_line_to_its_end():
     fall = [temperature_at(epoch, 150) for epoch in range(150)]
     assert (fall[0], fall[-1]) == (1.0, pytest.approx(0.03))
-    assert all(b - a == pytest.approx(-0.97 / 149) for a, b in zip(fall, fall[1:], strict=False))
+    assert all(b - a == pytest.approx(-0.97 / 149) for a, b in pairwise(fall))
     assert temperature_at(0, 1) == 1.0
     with pytest.raises(ValueError, match=r"step must lie in \[0, 3\), got 3"):
         temperature_at(3, 3)

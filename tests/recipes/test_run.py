@@ -129,7 +129,7 @@ SEARCH = {"channels": 2, "cells": 3, "epochs": 1, "posterior-epochs": 1, "svgd-s
 TINY = [token for name, value in SEARCH.items() for token in (f"--search.{name}", str(value))]
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # so short a search warns of itself
+@pytest.mark.filterwarnings("ignore::UserWarning")  # so short a search warns of itself
 def test_phases_can_be_run_alone_and_find_what_those_before_them_left(tmp_path, capsys):
     run = tmp_path / "run"
     whole = ["run", "digits", *SMALL, *TINY, "--training.epochs", "1", "--learners", "2", "--run", str(run)]
@@ -152,7 +152,7 @@ def test_phases_can_be_run_alone_and_find_what_those_before_them_left(tmp_path, 
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_everything_of_a_run(tmp_path, capsys):
     run = tmp_path / "run"
     tiny = [*TINY, *SMALL, "--training.epochs", "2", "--measuring.batches", "1"]

@@ -60,7 +60,7 @@ def search(
 
     ```
     quorate search --recipe digits --data digits --learners 3
-    quorate search --recipe cifar10_cpu --data cifar10 --root datasets --selector svgd --selector greedy --selector random
+    quorate search --recipe cifar10_cpu --data cifar10 --root datasets --selector svgd --selector random
     quorate search --data folder:photos --side 32 --channels 8 --cells 5 --epochs 30 --logit-rate 0.02
     ```
 
@@ -109,7 +109,7 @@ def search(
         rows = {name: row._asdict() for name, row in found.rows.items()}
         print(json_.dumps({"run": str(run), "genotypes": genotypes, "rows": rows}, indent=1))
         return
-    _print(found)
+    _print(found, run)
     print(f"run: {run}")
 
 
@@ -130,17 +130,22 @@ def _given(settings: Searching, recipe: str | None) -> dict[str, Any]:
     return settings.model_dump(include=fields, exclude_unset=recipe is not None)
 
 
-def _print(found: "Found") -> None:
+def _print(found: "Found", run: Path) -> None:
+    """Every committee of the run, those of earlier commands too."""
+    from quorate.quest.scoring import Row
     from quorate.report.tables import macs, percent, print_table
+    from quorate.store.search import read_search
 
-    columns = ["selector", "MACs of members", *(f"exit {e}" for e in range(len(next(iter(found.rows.values())).ppd)))]
+    before = {name: Row(**one["row"]) for name, one in read_search(run)[0].items()}
+    exits = [f"exit {e}" for e in range(len(next(iter(found.rows.values())).ppd))]
     accuracy, apart, members = [], [], []
-    for name, row in found.rows.items():
+    for name, row in {**before, **found.rows}.items():
         costs = " ".join(macs(cost) for cost in row.macs)
         accuracy.append([name, costs, *map(percent, row.ensemble), f"{row.loss:.4f}"])
         apart.append([name, *map(percent, row.ppd)])
         for k, one in enumerate(row.accuracy):
             members.append([f"{name} {k}", macs(row.macs[k]), *map(percent, one)])
-    print_table([*columns, "joint loss"], accuracy, "ensembles, by the supernet's weights, on validation images")
-    print_table(["selector", *columns[2:]], apart, "disagreement (PPD)")
-    print_table(["learner", "MACs", *columns[2:]], members, "accuracy of members")
+    title = "ensembles by the supernet's weights, on validation images"
+    print_table(["selector", "MACs of members", *exits, "joint loss"], accuracy, title)
+    print_table(["selector", *exits], apart, "disagreement (PPD)")
+    print_table(["learner", "MACs", *exits], members, "members")

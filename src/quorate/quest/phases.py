@@ -201,7 +201,7 @@ def _look(phase: Phase) -> None:
 def _end_epoch(phase: Phase, epoch: int, more: Mapping[str, Any]) -> None:
     """A line of the history, and on to the next epoch."""
     logits, config = phase.state.logits.value, phase.config
-    told = diagnose(logits, phase.costs.table_TJO)
+    told = diagnose(logits, phase.costs.table)
     exits = phase.supernet.num_exits
     means = (phase.tally / (phase.step * config.batch)).tolist()
     q = logits.detach().softmax(-1)
@@ -214,7 +214,7 @@ def _end_epoch(phase: Phase, epoch: int, more: Mapping[str, Any]) -> None:
         "largest": told.largest,
         "expected_macs": told.expected_macs,
         "free_share": told.free_share,
-        "penalty": float(penalty(q, phase.costs.table_TJO, phase.costs.reference, config.cost_form)),
+        "penalty": float(penalty(q, phase.costs.table, phase.costs.reference, config.cost_form)),
         "seconds": round(phase.seconds, 3),
     }
     phase.kept.note(row)

@@ -31,7 +31,7 @@ from quorate.quest.fitting import Costs
 from quorate.quest.keeping import CHANGEABLE, Kept, PredictionFolder, as_arrays
 from quorate.quest.material import ESTIMATION, SCORING, Material, material_for
 from quorate.quest.memory import step_bytes
-from quorate.quest.penalty import cost_table, penalty, reference_macs
+from quorate.quest.penalty import cost_table, reference_macs
 from quorate.quest.phases import Listener, Phase, begin, flat_logits, load_supernet, run_posterior, run_supernet
 from quorate.quest.scoring import Row, Scorer, row_for
 from quorate.quest.selecting import Problem, selectors
@@ -170,7 +170,7 @@ def _phases(
     supernet: Supernet, config: SearchConfig, material: Material, kept: Kept, costs: Costs, listen: Listener
 ) -> Tensor:
     """Both phases, as far as they are not done: the supernet ends with its weights, and the posterior's logits come."""
-    device = costs.table_TJO.device
+    device = costs.table.device
     if (found := kept.finished(SUPERNET)) is None:
         phase = begin(SUPERNET, supernet, config, material, kept, costs, flat_logits(device), listen, weights=True)
         kept.cut(phase.epoch)
@@ -193,8 +193,9 @@ def _phases(
 
 
 def _warn(phase: Phase) -> None:
-    flat = torch.full_like(phase.state.logits.value, 1 / phase.costs.table_TJO.shape[-1])
-    cost = float(penalty(flat, phase.costs.table_TJO, phase.costs.reference, phase.config.cost_form))
+    """Warn of what should worry, with numbers; of the relative penalty what counts is its part that can fall."""
+    relative = phase.config.cost_form == "relative"
+    cost = 1.0 if relative else phase.costs.reference / 1e6  # at the first step, when the table is uniform
     first = 0.0 if math.isnan(phase.first_loss) else phase.first_loss
     for line in warnings_for(
         phase.state.logits.value, cost_loss=phase.config.cost_weight * cost, data_loss=first,
@@ -247,7 +248,7 @@ def _of_weights(kept: Kept, config: SearchConfig) -> str:
 def _write(
     kept: Kept, genotypes: Mapping[str, Sequence[Genotype]], rows: Mapping[str, Row], config: SearchConfig
 ) -> None:
-    """``genotypes.json`` and the drawings; what other selectors found before stays, where there are as many learners."""
+    """``genotypes.json`` and the drawings; what other selectors found before stays."""
     path, before = kept.run.genotypes, {}
     if path.exists():
         try:

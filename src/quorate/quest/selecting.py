@@ -136,7 +136,7 @@ def greedy(problem: Problem) -> list[Genotype]:
         left = [one for one in range(size) if one not in chosen]
 
         def worth(one: int) -> float:
-            probs = probs_EPNC[:, [*chosen, one]]  # noqa: B023 - called at once
+            probs = probs_EPNC[:, [*chosen, one]]
             disagreement = float(np.mean(ppd_of(probs)))
             return joint_log_likelihood(probs, problem.labels) + problem.config.ppd_weight * disagreement
 
