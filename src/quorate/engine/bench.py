@@ -36,12 +36,14 @@ class Contender(NamedTuple):
         branches: the committee.
         whole: its learners as networks of one exit, without early heads.
         joined: whether ``whole`` is that, or only the branches one after the other with all their heads.
+        racing: the committee with its threads divided between workers, for ``"parallel"``; None: ``branches``.
     """
 
     backend: str
     branches: Committee
     whole: Committee
     joined: bool = True
+    racing: Committee | None = None
 
 
 class Row(NamedTuple):
@@ -51,13 +53,14 @@ class Row(NamedTuple):
         backend: who ran it.
         batch: images a call.
         name: of the policy or rival.
-        source: ``"lazy"``, ``"eager"``, or ``"whole"`` for networks without early heads.
+        source: ``"lazy"``, ``"eager"``, ``"parallel"``, or ``"whole"`` for networks without early heads.
         median, p95: milliseconds, over all calls.
         milliseconds: mean over the calls of the median of the rounds.
         macs: really run.
         saved_time, saved_macs: shares of the static ensemble's.
         time_per_macs: the first of them over the second; None where no MACs are saved.
-        predicted: milliseconds that the measured branches times ``answer.branches`` make; None for rivals.
+        predicted: milliseconds that the measured branches times ``answer.branches`` make on one device; None for rivals
+            and for ``"parallel"``.
         realised: milliseconds saved over those that ``predicted`` promises to save; None where it promises none.
         accuracy: share of right labels, where they are known.
     """
@@ -93,6 +96,14 @@ class Bench:
     branches: dict[str, dict[int, Array]]
     images: dict[int, int]
     rounds: int
+
+    def fastest(self, backend: str, name: str) -> dict[int, Row]:
+        """By batch size, the source at which a policy took the least time."""
+        found: dict[int, Row] = {}
+        for row in self.rows:
+            if (row.backend, row.name) == (backend, name) and row.source != "whole":
+                found[row.batch] = min(found.get(row.batch, row), row, key=lambda one: one.milliseconds)
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """Ready for ``json.dump``."""
@@ -204,7 +215,8 @@ def _tasks(
         tasks[CASCADE, "whole"] = one.whole.with_policy(cascade)
     for name, policy in policies.items():
         for source in sources:
-            tasks[name, source] = one.branches.with_policy(policy, source)  # type: ignore[arg-type]
+            committee = (one.racing or one.branches) if source == "parallel" else one.branches
+            tasks[name, source] = committee.with_policy(policy, source)  # type: ignore[arg-type]
     return tasks
 
 
@@ -239,7 +251,7 @@ def _rows(
         if isinstance(said[0], Answer):
             branches = sum(answer.branches for answer in said)
             ran = float((branches * (one.whole if source == "whole" else one.branches).macs).sum() / n)
-            if source != "whole":
+            if source in ("lazy", "eager"):
                 predicted = float((branches * table).sum() / n)
                 realised = (static - cost) / (static - predicted) if predicted < static else None
         if labels is not None:
