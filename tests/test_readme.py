@@ -24,7 +24,10 @@ def test_commands_print_what_the_readme_says():
             assert float(b.replace(",", "")) == pytest.approx(float(a.replace(",", "")), rel=0.1, abs=0.5), (a, b)
 
 
-PAGES = ["README.md", *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "photos", "quickstart", "search"))]
+PAGES = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "photos", "quickstart", "search")),
+]
 
 
 @pytest.fixture(scope="session")
