@@ -258,6 +258,7 @@ class Blend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, total, scales, *maps):  # type: ignore[no-untyped-def]
+        """The sum, in place of ``total``."""
         ctx.save_for_backward(scales, *maps)
         ctx.mark_dirty(total)
         for scale, x in zip(scales.to(maps[0].dtype).unbind(), maps, strict=True):
@@ -266,6 +267,7 @@ class Blend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):  # type: ignore[no-untyped-def]
+        """Of ``total``, of the scales, and of every map."""
         scales, *maps = ctx.saved_tensors
         dots = torch.stack([(g * x).sum() for x in maps]).to(scales.dtype)
         return g, dots, *(g * scale for scale in scales.to(g.dtype).unbind())
