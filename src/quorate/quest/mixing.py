@@ -28,6 +28,7 @@ from quorate.nets.ops import (
     SeparableConv,
     make_operation,
 )
+from quorate.quest.norms import batch_normalised
 
 __all__ = ["EDGES", "MixedCell", "Statistics", "edges_of_node", "use_statistics"]
 
@@ -79,7 +80,7 @@ def normalised(x_NCHW: Tensor, norm: nn.BatchNorm2d, scale: Tensor | None = None
         kind = torch.float32 if x_NCHW.dtype == torch.bfloat16 else x_NCHW.dtype
         weight = scale.to(kind).expand(x_NCHW.shape[1]).contiguous()
     if not norm.track_running_stats:
-        return F.batch_norm(x_NCHW, None, None, weight, norm.bias, True, 0.0, norm.eps)
+        return batch_normalised(x_NCHW, weight, norm.bias, norm.eps)
     momentum, count = 0.0, norm.num_batches_tracked
     if norm.training and count is not None:
         momentum = 1.0 / float(count.add_(1))  # the average of all batches so far
