@@ -133,22 +133,36 @@ class Plain(nn.Module):
             mine.data.copy_(theirs.data)
 
 
-def difference(dtype: torch.dtype) -> tuple[float, float]:
-    """Largest difference of outputs, and of gradients over the largest gradient."""
+def differences() -> list[str]:
+    """Largest difference of outputs, and of gradients over the largest gradient; how far plain float32 is itself."""
     torch.manual_seed(0)
     ours, plain = Supernet(CHANNELS, CELLS), Plain()
     plain.take(ours)
-    ours, plain = ours.to(dtype).to(memory_format=torch.channels_last), plain.to(dtype)  # type: ignore[call-overload]
-    x, y = torch.randn(2, 3, SIDE, SIDE, dtype=dtype), torch.tensor([3, 7])
-    Z = torch.randn(TABLE, dtype=dtype).softmax(-1).requires_grad_()
-    found = []
-    for net in (ours, plain):
-        out = list(net(x, Z))
-        loss = torch.stack([F.cross_entropy(one, y) for one in out]).sum()
-        found.append((torch.stack(out).detach(), torch.autograd.grad(loss, [Z, *net.parameters()])))
-    largest = max(float(g.abs().max()) for g in found[1][1])
-    apart = max(float((a - b).abs().max()) for a, b in zip(found[0][1], found[1][1], strict=True))
-    return float((found[0][0] - found[1][0]).abs().max()), apart / largest
+    x, y = torch.randn(8, 3, SIDE, SIDE), torch.randint(0, 10, (8,))
+    Z = torch.randn(TABLE).softmax(-1)
+    found: dict[tuple[str, torch.dtype], tuple[Tensor, list[Tensor]]] = {}
+    for dtype in (torch.float32, torch.float64):
+        for name, net in (("quorate", ours.to(memory_format=torch.channels_last)), ("plain", plain)):  # type: ignore[call-overload]
+            net.to(dtype)
+            mixed = Z.to(dtype).requires_grad_()
+            out = list(net(x.to(dtype), mixed))
+            loss = torch.stack([F.cross_entropy(one, y) for one in out]).sum()
+            gradients = torch.autograd.grad(loss, [mixed, *net.parameters()])
+            found[name, dtype] = torch.stack(out).detach().double(), [g.double() for g in gradients]
+    pairs = [
+        (("quorate", torch.float64), ("plain", torch.float64)),
+        (("quorate", torch.float32), ("plain", torch.float32)),
+        (("quorate", torch.float32), ("plain", torch.float64)),
+        (("plain", torch.float32), ("plain", torch.float64)),
+    ]
+    lines = []
+    for a, b in pairs:
+        (out_a, g_a), (out_b, g_b) = found[a], found[b]
+        largest = max(float(g.abs().max()) for g in g_b)
+        apart = max(float((p - q).abs().max()) for p, q in zip(g_a, g_b, strict=True)) / largest
+        names = f"{a[0]} {str(a[1])[6:]} and {b[0]} {str(b[1])[6:]}"
+        lines.append(f"{names}: outputs {float((out_a - out_b).abs().max()):.1e}, gradients {apart:.1e} of the largest")
+    return lines
 
 
 def steps() -> dict[str, list[Callable[[], float]]]:
@@ -203,9 +217,8 @@ def main() -> None:
         f"threads, {torch.backends.cpu.get_cpu_capability()}, Python {platform.python_version()}, medians of "
         f"{given.turns} interleaved turns, {given.clock} time; single path: mean over {ARCHITECTURES} architectures"
     )
-    for dtype in (torch.float64, torch.float32):
-        outputs, gradients = difference(dtype)
-        print(f"  {dtype}: outputs differ by {outputs:.1e}, gradients by {gradients:.1e} of the largest")
+    for line in differences():
+        print(f"  {line}", flush=True)
     jobs = steps()
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     for turn in range(given.turns + 1):

@@ -177,6 +177,12 @@ def test_warnings_carry_numbers():
     assert not warnings_for(good, cost_loss=0.2, data_loss=7.0)
 
 
+def test_a_penalty_that_dominates_is_warned_of(tmp_path):
+    config = TINY.model_copy(update={"cost_form": "linear", "cost_weight": 1e4, "epochs": 1, "posterior_epochs": 0})
+    with pytest.warns(UserWarning, match=r"the penalty dominates the loss at the first step \(.* against"):
+        find(tmp_path, config, selectors=("random",))
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

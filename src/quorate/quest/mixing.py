@@ -28,8 +28,9 @@ from quorate.nets.ops import (
     SeparableConv,
     make_operation,
 )
+from quorate.quest.norms import batch_normalised
 
-__all__ = ["EDGES", "Blend", "MixedCell", "Statistics", "edges_of_node", "use_statistics"]
+__all__ = ["EDGES", "MixedCell", "Statistics", "edges_of_node", "use_statistics"]
 
 EDGES: tuple[tuple[int, int], ...] = tuple((node, source) for node in range(2, 2 + NODES) for source in range(node))
 """``(node, source)`` of every edge, in the order of the tables' rows."""
@@ -75,16 +76,15 @@ def use_statistics(network: nn.Module, kind: Statistics) -> None:
 def normalised(x_NCHW: Tensor, norm: nn.BatchNorm2d, scale: Tensor | None = None) -> Tensor:
     """``scale * (x - mean) / std``: batch norm whose scale is the weight of the operation it ends."""
     weight: Tensor | None = norm.weight
-    momentum = 0.0
     if scale is not None:
-        weight = scale.to(torch.float32 if x_NCHW.dtype == torch.bfloat16 else x_NCHW.dtype).expand(x_NCHW.shape[1])
-        weight = weight.contiguous()
-    mean = variance = None
-    if norm.track_running_stats or not norm.training:
-        mean, variance = norm.running_mean, norm.running_var
-        if norm.training and norm.num_batches_tracked is not None:
-            norm.num_batches_tracked.add_(1)
-            momentum = 1.0 / float(norm.num_batches_tracked)  # the average of all batches so far
+        kind = torch.float32 if x_NCHW.dtype == torch.bfloat16 else x_NCHW.dtype
+        weight = scale.to(kind).expand(x_NCHW.shape[1]).contiguous()
+    if not norm.track_running_stats:
+        return batch_normalised(x_NCHW, weight, norm.bias, norm.eps)
+    momentum, count = 0.0, norm.num_batches_tracked
+    if norm.training and count is not None:
+        momentum = 1.0 / float(count.add_(1))  # the average of all batches so far
+    mean, variance = norm.running_mean, norm.running_var
     return F.batch_norm(x_NCHW, mean, variance, weight, norm.bias, norm.training, momentum, norm.eps)
 
 
@@ -201,7 +201,7 @@ class MixedCell(nn.Module):
         for source, edge in enumerate(edges_of_node(node)):
             free = [name for name in PRIMITIVES[1:4] if name not in self._names(edge)]
             scales = torch.stack([Z[edge][PRIMITIVES.index(name)] for name in free])
-            total = Blend.apply(total, scales, *(sources[source].free(name) for name in free))  # type: ignore[no-untyped-call]
+            total = _Blend.apply(total, scales, *(sources[source].free(name) for name in free))  # type: ignore[no-untyped-call]
         return total
 
     def chosen(
@@ -253,7 +253,7 @@ class MixedCell(nn.Module):
         return set(operations.keys())
 
 
-class Blend(torch.autograd.Function):
+class _Blend(torch.autograd.Function):
     """``total + sum over k of scale[k] * map[k]``, in one sweep and without keeping products."""
 
     @staticmethod

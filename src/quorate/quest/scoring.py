@@ -71,14 +71,15 @@ class Scorer:
         choice, net = choice_of(genotype), self.supernet
         training = net.training
         net.eval()
-        use_statistics(net, "estimate")
-        for images in self.estimation:
-            net.chosen(images, choice)
-        use_statistics(net, "fixed")
-        out = [torch.stack(net.chosen(images, choice)).float().softmax(-1) for images in self.scoring]
-        use_statistics(net, "batch")
-        net.train(training)
-        use_statistics(net, "batch")
+        try:
+            use_statistics(net, "estimate")
+            for images in self.estimation:
+                net.chosen(images, choice)
+            use_statistics(net, "fixed")
+            out = [torch.stack(net.chosen(images, choice)).float().softmax(-1) for images in self.scoring]
+        finally:
+            net.train(training)
+            use_statistics(net, "batch")
         predicted: Predictions = torch.cat(out, dim=1).cpu().numpy()
         return predicted
 

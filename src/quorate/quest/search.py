@@ -113,7 +113,7 @@ def search(
     if learners < 1:
         raise ValueError(f"learners must be at least 1, got {learners}")
     device, run = device_called(device), RunFolder(folder)
-    with with_threads(threads or torch.get_num_threads()), held(folder), held(run.search):
+    with with_threads(threads or torch.get_num_threads()), held(run.search):
         material = material_for(data, config, device)
         kept = Kept(run, _identity(data, config, material), config.checkpoint_seconds)
         kept.begin({"config": config.model_dump(mode="json"), **circumstances()})
