@@ -136,6 +136,10 @@ def test_graphs_are_joined_without_their_early_heads(darts, saved, tmp_path):
         nodes = onnx.load(place / f"whole_{k}.onnx").graph.node
         assert [node.op_type for node in nodes].count("Gemm") == 1
 
+    (place / "whole_1.onnx").write_bytes(b"no")
+    with pytest.warns(RuntimeWarning, match="the cache is damaged and made anew: .*whole_1.onnx"):
+        open_contender(saved, "onnxruntime", threads=1, cache=tmp_path)
+
 
 def test_without_the_package_that_joins_graphs_branches_run_end_to_end(saved, tmp_path, monkeypatch):
     bundle = tmp_path / "bundle"
