@@ -129,11 +129,9 @@ def open_contender(
     committee = load(bundle, backend=backend, threads=threads)  # type: ignore[arg-type]
     racing = _racing(bundle, backend, committee, threads)
     if find_spec("onnx") is None:
-<<<<<<< HEAD
         whole = _whole(committee, EndToEnd(committee.networks), "cpu")
         return Contender(backend, committee, whole, joined=False, racing=racing)
-    if not is_bundle(place / "whole"):
-        whole_bundle(read_bundle(bundle), place / "whole")
+    _keep(place / "whole", lambda: whole_bundle(read_bundle(bundle), place / "whole"))
     whole = load(place / "whole", backend=backend, threads=threads)  # type: ignore[arg-type]
     return Contender(backend, committee, whole, racing=racing)
 
@@ -146,11 +144,6 @@ def _racing(bundle: Path, backend: str, committee: Committee, threads: int) -> C
         networks, committee.policy, committee.macs, classes=committee.classes, inputs=committee.inputs,
         source="parallel", workers=placed.workers,
     )  # fmt: skip
-=======
-        return Contender(backend, committee, _whole(committee, EndToEnd(committee.networks), "cpu"), joined=False)
-    _keep(place / "whole", lambda: whole_bundle(read_bundle(bundle), place / "whole"))
-    return Contender(backend, committee, load(place / "whole", backend=backend, threads=threads))  # type: ignore[arg-type]
->>>>>>> bench
 
 
 def _whole(committee: Committee, networks: Any, device: Any) -> Committee:
