@@ -150,7 +150,8 @@ def test_a_promise_stands_beside_what_came_of_it(results):
     tuning = {"policy": results["own"]["policy"], "wish": {"cost": "lazy"}, "samples": 100, "drop": 0.1,
               "drop_interval": [-50.0, 50.0], "cost": 9.0, "static_cost": 21.0}  # fmt: skip
     assert "within the interval" in promise({**results, "tuning": tuning})
-    assert "outside the interval" in promise({**results, "tuning": {**tuning, "drop_interval": [40, 50]}})
+    assert "better than it" in promise({**results, "tuning": {**tuning, "drop_interval": [40, 50]}})
+    assert "worse than it" in promise({**results, "tuning": {**tuning, "drop_interval": [-50, -40]}})
     assert promise({**results, "tuning": {**tuning, "policy": "another"}}) == ""
 
 

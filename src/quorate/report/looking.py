@@ -182,7 +182,7 @@ def beside_the_paper(results: Document) -> str:
         cells += [macs(row["costs"][c], 1e6) for c in ("f-m", "f-mt")]
         rows.append(("own", cells))
     for line in known.rows:
-        note = PUBLISHED_BUDGET if line.name.startswith(("QUEST", "NESBS")) else "its own budget"
+        note = PUBLISHED_BUDGET if line.name.startswith("QUEST") else "as the paper gives it"
         cells = [("the paper's: " + line.name, line.note or note), percent(line.accuracy / 100)]
         rows.append(("theirs", [*cells, macs(line.f_m * 1e6), macs(line.f_mt * 1e6)]))
     lead = (
