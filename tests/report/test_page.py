@@ -220,3 +220,15 @@ def test_axes_cover_their_range():
         assert ticks[-1] > ticks[0]
         assert 2 <= len(ticks) <= 8
         assert not whole or all(t == int(t) for t in ticks)
+
+
+def test_odd_committees_have_a_page():
+    free = document()
+    for row in (free["static"], free["own"], *free["policies"]):
+        row["costs"] = {name: None if cost is None else 0.0 for name, cost in row["costs"].items()}
+    for sweep in free["sweeps"]:
+        sweep["costs"] = {name: [0.0] * len(values) for name, values in sweep["costs"].items()}
+    tree_of(page_of(free))  # costs that nobody gave
+    there = np.ones((2, 3, 240), bool)
+    there[0, 1] = False
+    tree_of(page_of(document(present=there)))  # a learner with one exit less

@@ -277,7 +277,7 @@ def ways(results: Document) -> str:
         rows.sort(key=lambda row: row["costs"][device])
         whole = static["costs"][device]
         drawn = bars([
-            (row["group"] + ("" if row["kept"] else " †"), row["costs"][device] / whole,
+            (row["group"] + ("" if row["kept"] else " †"), row["costs"][device] / (whole or 1),
              f"{share(row['costs'][device], whole)}, {points(row['accuracy'] - static['accuracy'])} points",
              STYLES[row["group"]])
             for row in rows

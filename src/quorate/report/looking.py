@@ -215,7 +215,7 @@ def _compared(results: Document, known: Published) -> str:
         if mine is None:
             continue
         theirs = f"{100 * (1 - line.f_mt / whole.f_mt):.1f} %, {line.accuracy - whole.accuracy:+.2f} points"
-        less = 100 * (1 - mine["costs"]["f-mt"] / static["costs"]["f-mt"])
+        less = 100 * (1 - mine["costs"]["f-mt"] / (static["costs"]["f-mt"] or 1))
         gained = 100 * (mine["accuracy"] - static["accuracy"])
         rows.append(("", [criterion, f"{less:.1f} %, {gained:+.2f} points", theirs]))
     heads = ["criterion", "F_MT saved against our static ensemble", "the paper's, against NESBS"]
