@@ -4,8 +4,8 @@ STAMP := .venv/installed
 
 .PHONY: run test test-all check docs clean
 
-run: $(STAMP)  ## replay the recorded votes of the example committee
-	$(BIN)/quorate replay examples/digits.safetensors --threshold 0.9
+run: $(STAMP)  ## from nothing to a committee and its report: handwritten digits, in runs/digits
+	$(BIN)/quorate run digits
 
 test: $(STAMP)  ## everything that takes under 20 seconds each
 	$(BIN)/python -m pytest -n 2 -m "not heavy" --durations=15

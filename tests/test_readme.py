@@ -1,8 +1,14 @@
 import re
+import shutil
 
+import numpy as np
 import pytest
 
 import quorate
+from quorate.engine import Committee, InputSpec
+from quorate.nets import DARTS_V1, DARTS_V2
+from quorate.squad import Rule
+from quorate.train import build_learners
 from tests.readme import CONSOLE, PYTHON, ROOT, refreshed
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
@@ -18,8 +24,28 @@ def test_commands_print_what_the_readme_says():
             assert float(b.replace(",", "")) == pytest.approx(float(a.replace(",", "")), rel=0.1, abs=0.5), (a, b)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/policies.md", "docs/learners.md", "docs/engine.md"])
-def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
+PAGES = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "photos", "quickstart", "search")),
+]
+
+
+@pytest.fixture(scope="session")
+def digits_bundle(tmp_path_factory):
+    """Where a run of the digits would leave its bundle, an untrained committee's."""
+    root = tmp_path_factory.mktemp("root")
+    (root / "runs/digits").mkdir(parents=True)
+    specs = InputSpec(8, 8, 1, (0.3,), (0.37,))
+    learners = build_learners([DARTS_V1, DARTS_V2], channels=2, cells=2, image_channels=1)
+    Committee(learners, Rule(), inputs=specs).export(root / "runs/digits/bundle")
+    np.save(root / "digits.npy", np.zeros((20, 8, 8, 1), np.uint8))
+    return root
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.filterwarnings("ignore:the logits barely moved", "ignore:[0-9]+ % of the kept edges")
+def test_python_of_the_pages_runs(page, digits_bundle, tmp_path, monkeypatch, capsys):
+    shutil.copytree(digits_bundle, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     blocks = PYTHON.findall((ROOT / page).read_text())
     assert blocks

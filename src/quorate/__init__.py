@@ -7,9 +7,11 @@ A newcomer reads the packages in the order in which a sample meets them:
 - :mod:`quorate.squad`: how to decide: policies over votes, their costs, tuning;
 - :mod:`quorate.engine`: how to run it: committees that run only what a vote needs, and bundles to ship;
 - :mod:`quorate.train`: how to train;
+- :mod:`quorate.quest`: how to find committees;
 - :mod:`quorate.measures`: how good the decisions are;
 - :mod:`quorate.store`: what stands on disk;
-- :mod:`quorate.report`: how to show it; :mod:`quorate.cli`: the command line.
+- :mod:`quorate.report`: how to show it;
+- :mod:`quorate.recipes`: whole runs by name; :mod:`quorate.cli`: the command line.
 """
 
 from typing import TYPE_CHECKING, Any

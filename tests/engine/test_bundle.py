@@ -294,7 +294,7 @@ def test_what_cannot_be_loaded_is_refused(shipped, tmp_path):
         quorate.load(shipped, source="greedy")
     with pytest.raises(ValueError, match="threads must be at least 1"):
         quorate.load(shipped, threads=0)
-    with pytest.raises(ValueError, match="backend must be .onnxruntime. or None for a bundle"):
+    with pytest.raises(ValueError, match="backend must be .onnxruntime. or .openvino. or None for a bundle"):
         quorate.load(shipped, backend="torch")
     with pytest.raises(ValueError, match="only a committee of torch learners can move"):
         quorate.load(shipped, threads=1).to("cpu")

@@ -1,7 +1,10 @@
 import csv
+import dataclasses
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from quorate.engine import Committee, InputSpec
 from quorate.nets import attach_exits
 from quorate.squad import Rule, Votes
 from quorate.store import write_policy, write_votes
+from quorate.store.timings import Timing, this_machine, write_timings
 
 SPEC = InputSpec(8, 8, 3, (0.5, 0.5, 0.5), (0.3, 0.3, 0.3))
 
@@ -83,6 +87,32 @@ def test_predict_refuses_in_one_line(bundle, tmp_path, capsys, arguments, messag
     assert main(["predict", str(bundle), *(named.get(a, a) for a in arguments), "--threads", "1"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert message in said[-1]
+
+
+@pytest.mark.parametrize("flags", [["--source", "parallel"], ["--backend", "openvino"]])
+def test_predict_says_the_same_whoever_runs(bundle, photos, capsys, flags):
+    said = []
+    for more in ([], flags):
+        assert main(["predict", str(bundle), str(photos), "--threads", "1", *more]) == 0
+        said.append([row["label"] for row in csv.DictReader(capsys.readouterr().out.splitlines())])
+    assert said[0] == said[1]
+
+
+def test_auto_takes_what_was_measured_to_be_the_fastest_here(bundle, tmp_path):
+    with pytest.warns(UserWarning, match="run `quorate bench`"):
+        assert quorate.load(bundle, source="auto", threads=1).fastest(1) == "lazy"
+    measured = Path(shutil.copytree(bundle, tmp_path / "measured"))
+    table = np.ones((2, 2))
+    known = {"1": "parallel", "32": "eager", "64": "nonsense"}
+    here = Timing("onnxruntime", "cpu", 1, {1: table}, hardware=this_machine(), about={"fastest": known})
+    write_timings(measured, [here])
+    committee = quorate.load(measured, source="auto", threads=1)
+    assert [committee.fastest(n) for n in (1, 2, 5, 6, 32, 10_000)] == ["parallel"] * 3 + ["eager"] * 3
+    images = np.random.default_rng(0).integers(0, 256, size=(8, 8, 8, 3), dtype=np.uint8)
+    assert committee(images[:1]).arrival is not None
+    assert committee(images).arrival is None
+    write_timings(measured, [dataclasses.replace(here, hardware={"processor": "another"})])
+    assert quorate.load(measured, source="auto", threads=1).fastest(1) == "lazy"
 
 
 def test_predict_needs_no_torch(bundle, photos):

@@ -22,6 +22,7 @@ COMMANDS = {
     "bench": ("quorate.cli.bench:bench", "Measure what a committee saves in time, and what every branch costs."),
     "info": ("quorate.cli.info:info", "What a run, a bundle, a policy or a file of votes holds."),
     "data": ("quorate.cli.data:app", "Fetch data sets, and look at what one holds."),
+    "search": ("quorate.cli.search:app", "Search for a committee of genotypes, and go on where it was stopped."),
     "train": ("quorate.cli.train:app", "Train learners, and go on where a run was stopped."),
     "draw": ("quorate.cli.draw:draw", "Draw a genotype: both cells, with nodes, edges and operations."),
 }

@@ -27,7 +27,7 @@ def bench(
     votes: Path | None = None,
     max_drop: float = 0.5,
     policies: tuple[str, ...] = (),
-    sources: tuple[Literal["lazy", "eager"], ...] = ("lazy", "eager"),
+    sources: tuple[Literal["lazy", "eager", "parallel"], ...] = ("lazy", "eager", "parallel"),
     backends: tuple[str, ...] = (),
     batches: tuple[int, ...] = (1, 32, 256),
     rounds: int = 5,
@@ -48,8 +48,8 @@ def bench(
     ```
 
     All take turns in one run. The rivals run as whole networks without early heads. Milliseconds of every branch are
-    written to `costs.json` in the run or bundle: a committee loaded from there knows them, and `quorate tune RUN --cost
-    milliseconds` saves them.
+    written to `costs.json` in the run or bundle, with the fastest source at each batch size, which `source="auto"`
+    takes: a committee loaded from there knows them, and `quorate tune RUN --cost milliseconds` saves them.
 
     Args:
         path: the folder of a run or a bundle.
@@ -112,7 +112,7 @@ def bench(
     notes = [*chosen.notes, *(f"{one.backend}: rivals run early heads too, for lack of the package onnx"
                               for one in contenders if not one.joined)]  # fmt: skip
     about = {
-        "measured": path.name, "images": shown.what, "threads": count, "hardware": dict(timings[0].hardware),
+        "measured": path.name, "run_on": shown.what, "threads": count, "hardware": dict(timings[0].hardware),
         "versions": dict(timings[0].versions), "notes": notes,
     }  # fmt: skip
     written = None if dry else update_timings(path, timings, committee.macs.shape)
@@ -130,7 +130,7 @@ def say(found: "Bench", about: dict[str, Any]) -> None:
     """A table for each batch size and backend, and what was run where."""
     hardware = about["hardware"]
     print(
-        f"{about['measured']} on {about['images']}; {found.rounds} rounds in turn, {about['threads']} threads; "
+        f"{about['measured']} on {about['run_on']}; {found.rounds} rounds in turn, {about['threads']} threads; "
         f"{hardware['processor']}, {hardware['cores']} cores;\n"
         f"{', '.join(f'{name} {number}' for name, number in about['versions'].items())}"
     )
@@ -151,6 +151,9 @@ def say(found: "Bench", about: dict[str, Any]) -> None:
                        "MACs saved", "time / MACs", "realised", "right"]  # fmt: skip
             print_table(columns, rows, f"{backend}, batches of {batch}, {found.images[batch]} images a round")
             print()
+    for backend in found.branches:
+        for batch, row in found.fastest(backend, "own").items():
+            print(f"Fastest at batches of {batch} on {backend}: {row.source}, {row.milliseconds:.3f} ms an image.")
 
 
 def _number(value: float | None, form: str = "{:.2f}") -> str:
@@ -167,7 +170,11 @@ def _timing(backend: str, device: str, threads: int, found: "Bench") -> "Timing"
         found.branches[backend],
         hardware=this_machine(),
         versions=_versions(),
-        about={"rounds": found.rounds, "images": {str(size): n for size, n in found.images.items()}},
+        about={
+            "fastest": {str(n): row.source for n, row in found.fastest(backend, "own").items()},
+            "rounds": found.rounds,
+            "images": {str(size): n for size, n in found.images.items()},
+        },
     )
 
 

@@ -76,7 +76,7 @@ def images_for(
 
 
 def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str], max_drop: float) -> Chosen:
-    """SQUAD, the pool and the cascade, each at its cheapest within ``max_drop`` points; the committee's own; those named.
+    """SQUAD, the pool and the cascade at their cheapest within ``max_drop`` points; the committee's own; those named.
 
     Without votes nothing can be fitted: SQUAD and the cascade then have their default thresholds.
     """
@@ -89,8 +89,10 @@ def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str]
                      "costs in accuracy: name them with --votes")  # fmt: skip
     else:
         if votes.macs.shape != committee.macs.shape or votes.probs.shape[3] != len(committee.classes):
-            raise ValueError(f"the votes are of {list(votes.macs.shape)} branches and {votes.probs.shape[3]} classes, "
-                             f"the committee has {list(committee.macs.shape)} and {len(committee.classes)}")  # fmt: skip
+            raise ValueError(
+                f"the votes are of {list(votes.macs.shape)} branches and {votes.probs.shape[3]} classes, "
+                f"the committee has {list(committee.macs.shape)} and {len(committee.classes)}"
+            )
         part, which = calibration_of(votes, None)
         wish = Wish(max_drop=max_drop)
         part = part._replace(arrival=None, order=None)

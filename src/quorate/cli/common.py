@@ -53,8 +53,10 @@ def votes_at(path: Path, costs: Path | None = None, backend: str | None = None) 
     if timing is None:
         if costs is not None or backend is not None:
             known = ", ".join(sorted({one.backend for one in timings})) or "none"
-            raise QuorateError(f"{where or file}: no milliseconds of {backend or 'any backend'} were measured ({known}): "
-                               "run `quorate bench`")  # fmt: skip
+            raise QuorateError(
+                f"{where or file}: no milliseconds of {backend or 'any backend'} were measured ({known}): "
+                "run `quorate bench`"
+            )
         return votes, None
     said = f"{timing.backend} on {timing.hardware.get('processor', timing.device)}, {timing.threads} threads"
     return votes._replace(milliseconds=timing.milliseconds), said

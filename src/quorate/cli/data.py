@@ -1,8 +1,9 @@
 """``quorate data``: fetch data sets from where they are published, and look at what one holds."""
 
+import json as json_
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, Parameter
@@ -18,7 +19,7 @@ app = App(name="data", help="Fetch data sets and look at them.", help_format="ma
 
 
 @app.command
-def fetch(name: str, /, *, root: Path | None = None) -> None:
+def fetch(name: str, /, *, root: Path | None = None, json: bool = False) -> None:
     """Download a data set from where it is published: resumed, checked, unpacked.
 
     An interrupted download goes on where it stopped when the command is given again.
@@ -31,7 +32,9 @@ def fetch(name: str, /, *, root: Path | None = None) -> None:
     Args:
         name: cifar10, cifar100, fashion-mnist or mnist.
         root: where data sets are kept; by default `$QUORATE_DATA`, else `~/.cache/quorate`.
+        json: print JSON.
     """
+    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     from quorate.data import fetch as fetching
@@ -42,7 +45,7 @@ def fetch(name: str, /, *, root: Path | None = None) -> None:
         return
     place = default_root() if root is None else root.expanduser().absolute()
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns) as bars:
+    with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
         def show_progress(file: str, done: int, total: int | None) -> None:
@@ -52,6 +55,9 @@ def fetch(name: str, /, *, root: Path | None = None) -> None:
 
         folder = fetching.fetch(origin, place, show_progress)
     data = lookup(name).load(place, True)
+    if json:
+        print(json_.dumps({"folder": str(folder), **_facts(data)}, indent=1))
+        return
     print(f"{name}: {len(data.train_labels)} + {len(data.test_labels)} images in {folder}")
 
 
@@ -64,6 +70,7 @@ def show(
     side: int = 64,
     sheet: Path | None = None,
     verify: Annotated[bool, Parameter(negative="--no-verify")] = True,
+    json: bool = False,
 ) -> None:
     """Print counts, shapes, class balance and channel statistics of a data set; write a contact sheet.
 
@@ -80,20 +87,41 @@ def show(
         side: height and width of images from a folder of pictures.
         sheet: picture file to write, a row of images for each class.
         verify: compare files with the published checksums.
+        json: print JSON.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* left out: ")  # they are listed below
         data = load(name, root=root, side=side, verify=verify)
-    print("\n".join(_facts(data)))
-    _print_balance(data)
     if sheet is not None:
         from quorate.data.sheet import contact_sheet
 
         contact_sheet(data).save(sheet)
+    if json:
+        print(json_.dumps({**_facts(data), "sheet": sheet and str(sheet)}, indent=1))
+        return
+    print("\n".join(_lines(data)))
+    _print_balance(data)
+    if sheet is not None:
         print(f"contact sheet: {sheet}")
 
 
-def _facts(data: Dataset) -> list[str]:
+def _facts(data: Dataset) -> dict[str, Any]:
+    train, test = _balance(data)
+    return {
+        "name": data.name,
+        "source": data.source,
+        "train": len(data.train_labels),
+        "test": len(data.test_labels),
+        "shape": list(data.shape),
+        "mirror": data.mirror,
+        "mean": list(data.mean),
+        "std": list(data.std),
+        "classes": {c: [int(a), int(b)] for c, a, b in zip(data.classes, train, test, strict=True)},
+        "left_out": list(data.skipped),
+    }
+
+
+def _lines(data: Dataset) -> list[str]:
     height, width, channels = data.shape
     spread = " ".join(f"{value:.4f}" for value in data.std)
     facts = [
@@ -106,9 +134,13 @@ def _facts(data: Dataset) -> list[str]:
     return facts + [f"left out: {reason}" for reason in data.skipped]
 
 
+def _balance(data: Dataset) -> Any:
+    return [np.bincount(labels, minlength=len(data.classes)) for labels in (data.train_labels, data.test_labels)]
+
+
 def _print_balance(data: Dataset) -> None:
     """Every class with its share; of more than 20, the fullest and the emptiest ten."""
-    train, test = (np.bincount(labels, minlength=len(data.classes)) for labels in (data.train_labels, data.test_labels))
+    train, test = _balance(data)
     chosen, title = list(range(len(train))), "class balance"
     if len(chosen) > 20:
         ranked = sorted(chosen, key=lambda c: (-train[c], c))

@@ -1,5 +1,6 @@
 """``quorate draw``: a picture of a genotype."""
 
+import json as json_
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ def draw(
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     title: str | None = None,
+    json: bool = False,
 ) -> None:
     """Draw a genotype: both cells, with their nodes, edges and operations.
 
@@ -28,8 +30,13 @@ def draw(
             JSON or in the classic notation, or that notation itself.
         out: where to write it; the suffix chooses .svg, .png or .pdf. By default the name with .svg, in this folder.
         title: a line above the cells. By default the name.
+        json: print JSON: the file, and the genotype.
     """
     from quorate.nets import draw_genotype, read_genotype
 
     found, name = read_genotype(genotype)
-    print(draw_genotype(found, out or Path(f"{name}.svg"), name if title is None else title))
+    path = draw_genotype(found, out or Path(f"{name}.svg"), name if title is None else title)
+    if not json:
+        print(path)
+        return
+    print(json_.dumps({"file": str(path), "genotype": json_.loads(found.to_json())}, indent=1))

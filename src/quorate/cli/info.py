@@ -13,6 +13,7 @@ from quorate.squad import Votes
 from quorate.store import read_policy, read_votes
 from quorate.store.bundle import Bundle, is_bundle, read_bundle
 from quorate.store.run import CommitteeRecord, InputSpec, RunFolder, read_committee
+from quorate.store.timings import read_timings
 
 __all__ = ["info"]
 
@@ -34,10 +35,10 @@ def info(path: Path, /, *, json: bool = False) -> None:
     table: Any = None
     if is_bundle(path):
         bundle = read_bundle(path)
-        document, table = about_bundle(bundle), bundle.macs
+        document, table = {**about_bundle(bundle), **about_timings(path, bundle.macs)}, bundle.macs
     elif path.is_dir():
         record = read_committee(_committee_of(path))
-        document, table = about_run(record), record.macs
+        document, table = {**about_run(record), **about_timings(path, record.macs)}, record.macs
     elif _starts_as_json(path):
         policy, about = read_policy(path)
         document = {"kind": "policy", "policy": str(policy), "about": about}
@@ -88,6 +89,16 @@ def about_run(record: CommitteeRecord) -> dict[str, Any]:
         "accuracy per exit": {one.name: {s: list(a) for s, a in one.accuracy.items()} for one in record.learners},
         "chained": record.chained,
         "macs": [list(row) for row in record.macs],
+    }
+
+
+def about_timings(path: Path, table: Any) -> dict[str, Any]:
+    """What was measured of a run or a bundle."""
+    return {
+        "milliseconds measured": [
+            f"{one.backend} on {one.device}, {one.threads} threads, batches of {'/'.join(map(str, one.milliseconds))}"
+            for one in read_timings(path, np.asarray(table).shape)
+        ]
     }
 
 

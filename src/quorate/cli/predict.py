@@ -27,7 +27,8 @@ def predict(
     /,
     *,
     out: Path | None = None,
-    source: Literal["lazy", "eager"] = "lazy",
+    source: Literal["lazy", "eager", "parallel", "auto"] = "lazy",
+    backend: Literal["onnxruntime", "openvino"] | None = None,
     batch: int = 32,
     threads: int | None = None,
     json: bool = False,
@@ -46,7 +47,9 @@ def predict(
         bundle: its folder.
         images: picture files, and folders of them.
         out: write here instead of printing: .csv or .jsonl.
-        source: lazy runs what a vote needs, eager whole exits.
+        source: lazy runs what a vote needs, eager whole exits, parallel learners at once; auto is the one that
+            `quorate bench` found the fastest here.
+        backend: who runs the branches; by default onnxruntime.
         batch: how many pictures are decided together.
         threads: how many each branch may use; by default all that this process may.
         json: JSON lines instead of CSV.
@@ -55,7 +58,7 @@ def predict(
         raise ValueError(f"the output must be a .csv or .jsonl file in a folder that exists, got {out}")
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")
-    committee = load(bundle, source=source, threads=threads)
+    committee = load(bundle, backend=backend, source=source, threads=threads)
     files = pictures_of(images)
     rows = answers(committee, files, batch)
     lines = json_lines(rows) if json or (out is not None and out.suffix == ".jsonl") else csv_lines(rows)

@@ -183,12 +183,6 @@ class _Terminal:
 
         return showing()
 
-    def searching(self) -> AbstractContextManager[Callable[[Any], None]]:
-        """Bars, or a line for each epoch."""
-        from quorate.quest.progress import showing
-
-        return showing()
-
     def steps(self) -> AbstractContextManager[Callable[[str, int, int], None] | None]:
         """A bar, or a line every ten seconds."""
         return progress_on()

@@ -1,5 +1,6 @@
 """``quorate train``: learners from images, stopped and taken up at any moment."""
 
+import json as json_
 import os
 import sys
 from pathlib import Path
@@ -9,24 +10,30 @@ from cyclopts import App, ArgumentCollection, Parameter
 
 from quorate.cli.common import warning_lines
 from quorate.cli.settings import beneath, settings_in
-from quorate.store.run import RunFolder
+from quorate.store.run import RunFolder, read_config
 from quorate.train.config import TrainConfig
 
 if TYPE_CHECKING:
     from quorate.store.run import CommitteeRecord
 
-__all__ = ["app"]
+__all__ = ["app", "from_file", "warning_lines"]
 
 
-def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Settings of the file that ``--config`` names, beneath the flags."""
-    for argument in arguments:
-        if "--config" in argument.names and argument.tokens:
-            path = Path(argument.tokens[0].value)
-            beneath(app, commands, arguments, settings_in(path), str(path))
+def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Beneath the flags the file that ``--config`` names, beneath that the settings of the run that ``--run`` names."""
+    given = {name: argument.tokens[0].value for argument in arguments for name in argument.names if argument.tokens}
+    if "--config" in given:
+        beneath(app, commands, arguments, settings_in(Path(given["--config"])), given["--config"])
+    if "--run" in given and RunFolder(given["--run"]).config.exists():
+        settings = read_config(RunFolder(given["--run"]).config).get("run")
+        if isinstance(settings, dict):
+            known = {name.removeprefix("--") for argument in arguments for name in argument.names}
+            part = settings["search" if commands[-1] == "search" else "training"]
+            fields = {name: value for name, value in {**settings, **part}.items() if name.replace("_", "-") in known}
+            beneath(app, commands, arguments, fields, given["--run"])
 
 
-app = App(name="train", config=_from_file, help_format="markdown")
+app = App(name="train", config=from_file, help_format="markdown")
 
 
 @app.default
@@ -35,6 +42,7 @@ def train(
     settings: Annotated[TrainConfig, Parameter(name="*")] = TrainConfig(),  # noqa: B008 - frozen
     config: Path | None = None,
     votes: bool = False,
+    json: bool = False,
 ) -> None:
     """Train learners and write them as a run: weights, histories, and the committee they make.
 
@@ -51,6 +59,7 @@ def train(
         settings: of the run.
         config: a TOML file of the same settings (`epochs = 30`); flags win over it.
         votes: record the votes on the calibration and the test part too, for `quorate replay`.
+        json: print the committee that was trained as JSON.
     """
     # Read once, when torch is loaded: on busy cores threads that wait for each other would else burn most of the time.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -62,7 +71,8 @@ def train(
     from quorate.train.progress import showing
 
     data = load(settings.data, root=settings.root, side=settings.side, seed=settings.seed)
-    genotypes, names = _genotypes(settings)
+    run = settings.run or Path("runs") / settings.data.partition(":")[0]
+    genotypes, names = _genotypes(settings, run)
     learners = build_learners(
         genotypes,
         channels=settings.channels,
@@ -71,7 +81,6 @@ def train(
         image_channels=data.shape[2],
         seed=settings.seed,
     )
-    run = settings.run or Path("runs") / settings.data.partition(":")[0]
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     training = Training(**settings.model_dump(include=set(Training.model_fields)))
     try:
@@ -91,16 +100,35 @@ def train(
     except KeyboardInterrupt:
         print(f"the same command goes on from the last checkpoint in {run}", file=sys.stderr)
         raise
-    _print_committee(committee)
     if votes:
         _record(learners, data, settings, run)
+    if json:
+        print(json_.dumps(_as_json(committee, run, votes=votes), indent=1))
+        return
+    _print_committee(committee)
+    if votes:
+        print(f"votes: {RunFolder(run).votes}")
     print(f"run: {run}")
 
 
-def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
-    from quorate.nets import read_genotype
+def _as_json(committee: "CommitteeRecord", run: Path, *, votes: bool) -> dict[str, Any]:
+    members = [
+        {"name": one.name, "accuracy": dict(one.accuracy), "macs": [row[k] for row in committee.macs]}
+        for k, one in enumerate(committee.learners)
+    ]
+    return {"run": str(run), "votes": str(RunFolder(run).votes) if votes else None, "learners": members}
 
-    found = [read_genotype(given) for given in settings.genotype]
+
+def _genotypes(settings: TrainConfig, run: Path) -> tuple[list[Any], list[str]]:
+    """The architectures that were named; else those that a search found here or elsewhere; else DARTS_V2."""
+    from quorate.nets import read_genotype
+    from quorate.recipes.committee import found_by_search
+
+    where = settings.genotypes or (run if RunFolder(run).genotypes.exists() and not settings.genotype else None)
+    if where is not None:
+        genotypes, selector = found_by_search(where, settings.selector, settings.learners)
+        return list(genotypes), [f"{k} {selector}" for k in range(len(genotypes))]
+    found = [read_genotype(given) for given in settings.genotype or ("DARTS_V2",)]
     found = found * (settings.learners or 1) if len(found) == 1 else found
     return [genotype for genotype, _ in found], [f"{k} {name}" for k, (_, name) in enumerate(found)]
 
@@ -111,7 +139,6 @@ def _record(learners: Any, data: Any, settings: TrainConfig, run: Path) -> None:
 
     with with_threads(settings.threads or 1):
         votes_of_run(run, data=data, own=dict(enumerate(learners)))
-    print(f"votes: {RunFolder(run).votes}")
 
 
 def _print_committee(committee: "CommitteeRecord") -> None:

@@ -26,6 +26,11 @@ class Answer(NamedTuple):
             see :func:`quorate.squad.costs`.
         branches: ``[E, K]`` how many samples each branch really processed on the way to a vote.
         faults: what failed, per learner; also what it processed for nothing.
+        late: ``[N]`` which samples still wanted votes when their time was up; their answers are the best so far.
+        arrival: ``[E * K, N]`` with ``source="parallel"`` the branches in the order told, -1 beyond; else None.
+            Replaying recorded votes with ``arrival=answer.arrival, present=~answer.absent`` gives the same answers, but
+            for those that were late.
+        absent: ``[E, K, N]`` which of these branches were told to abstain, and those that do not exist.
     """
 
     label: Array
@@ -43,3 +48,6 @@ class Answer(NamedTuple):
     free_running_energy: Array
     branches: Array
     faults: tuple[Fault, ...]
+    late: Array
+    arrival: Array | None = None
+    absent: Array | None = None

@@ -11,6 +11,7 @@ This file does not know which backends there are, nor how policies are chosen.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +36,14 @@ class Contender(NamedTuple):
         branches: the committee.
         whole: its learners as networks of one exit, without early heads.
         joined: whether ``whole`` is that, or only the branches one after the other with all their heads.
+        racing: the committee with its threads divided between workers, for ``"parallel"``; None: ``branches``.
     """
 
     backend: str
     branches: Committee
     whole: Committee
     joined: bool = True
+    racing: Committee | None = None
 
 
 class Row(NamedTuple):
@@ -50,13 +53,14 @@ class Row(NamedTuple):
         backend: who ran it.
         batch: images a call.
         name: of the policy or rival.
-        source: ``"lazy"``, ``"eager"``, or ``"whole"`` for networks without early heads.
+        source: ``"lazy"``, ``"eager"``, ``"parallel"``, or ``"whole"`` for networks without early heads.
         median, p95: milliseconds, over all calls.
         milliseconds: mean over the calls of the median of the rounds.
         macs: really run.
         saved_time, saved_macs: shares of the static ensemble's.
         time_per_macs: the first of them over the second; None where no MACs are saved.
-        predicted: milliseconds that the measured branches times ``answer.branches`` make; None for rivals.
+        predicted: milliseconds that the measured branches times ``answer.branches`` make on one device; None for rivals
+            and for ``"parallel"``.
         realised: milliseconds saved over those that ``predicted`` promises to save; None where it promises none.
         accuracy: share of right labels, where they are known.
     """
@@ -92,6 +96,14 @@ class Bench:
     branches: dict[str, dict[int, Array]]
     images: dict[int, int]
     rounds: int
+
+    def fastest(self, backend: str, name: str) -> dict[int, Row]:
+        """By batch size, the source at which a policy took the least time."""
+        found: dict[int, Row] = {}
+        for row in self.rows:
+            if (row.backend, row.name) == (backend, name) and row.source != "whole":
+                found[row.batch] = min(found.get(row.batch, row), row, key=lambda one: one.milliseconds)
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """Ready for ``json.dump``."""
@@ -181,8 +193,11 @@ def plain_vote(whole: Committee, images: Any, learners: Sequence[int]) -> Array:
     given = prepare(images, whole.inputs)
     rows = np.arange(given.n)
     networks = whole.networks
-    p_nC: Array = sum(networks.run(k, 0, networks.first(k, given, rows))[1] for k in learners) / len(learners)
-    return p_nC
+    said = [networks.run(k, 0, networks.first(k, given, rows))[1] for k in learners]
+    total: Array = said[0]
+    for p_nC in said[1:]:
+        total = total + p_nC
+    return total / len(said)
 
 
 def _tasks(
@@ -200,7 +215,8 @@ def _tasks(
         tasks[CASCADE, "whole"] = one.whole.with_policy(cascade)
     for name, policy in policies.items():
         for source in sources:
-            tasks[name, source] = one.branches.with_policy(policy, source)  # type: ignore[arg-type]
+            committee = (one.racing or one.branches) if source == "parallel" else one.branches
+            tasks[name, source] = committee.with_policy(policy, source)  # type: ignore[arg-type]
     return tasks
 
 
@@ -213,9 +229,8 @@ def _branches(one: Contender, images: Any, parts: Sequence[slice]) -> dict[tuple
         for k in range(networks.present.shape[1]):
             start = state = networks.first(k, given, np.arange(given.n))
             for e in np.flatnonzero(networks.present[:, k]).tolist():
-                call = lambda k=k, e=e, state=state: networks.run(k, e, state)  # noqa: E731
-                ways.setdefault(("branch", e, k), []).append(call)
-                state = call()[0] if networks.chained else start
+                ways.setdefault(("branch", e, k), []).append(partial(networks.run, k, e, state))
+                state = networks.run(k, e, state)[0] if networks.chained else start
     return ways
 
 
@@ -236,7 +251,7 @@ def _rows(
         if isinstance(said[0], Answer):
             branches = sum(answer.branches for answer in said)
             ran = float((branches * (one.whole if source == "whole" else one.branches).macs).sum() / n)
-            if source != "whole":
+            if source in ("lazy", "eager"):
                 predicted = float((branches * table).sum() / n)
                 realised = (static - cost) / (static - predicted) if predicted < static else None
         if labels is not None:

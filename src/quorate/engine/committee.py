@@ -7,19 +7,23 @@ This file does not know how branches run, nor how anybody decides.
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from quorate.engine.answer import Answer
-from quorate.engine.inputs import prepare
+from quorate.engine.inputs import Prepared, prepare
 from quorate.engine.networks import Array, Networks
+from quorate.engine.parallel import Arrival, Deadline
+from quorate.engine.placement import place, usable_cores
 from quorate.engine.progress import Fault, Progress
 from quorate.engine.sources import Eager, Lazy
+from quorate.engine.workers import Crew
 from quorate.squad.candidates import FAMILIES
 from quorate.squad.checks import check_macs, check_order
 from quorate.squad.cost import costs
-from quorate.squad.loop import drive
+from quorate.squad.loop import drive_until
 from quorate.squad.priced import Priced
 from quorate.squad.protocol import Lattice, Policy
 from quorate.squad.replaying import outcome_of
@@ -27,16 +31,17 @@ from quorate.squad.tuning import Tuned, Wish
 from quorate.squad.tuning import tune as tune_votes
 from quorate.squad.votes import Votes
 from quorate.store.run import InputSpec
-from quorate.store.timings import Timing, best_fit
+from quorate.store.timings import Timing, best_fit, this_machine
 
 if TYPE_CHECKING:
     import os
 
     from quorate.nets.learner import Learner
 
-__all__ = ["Committee"]
+__all__ = ["Committee", "SourceName"]
 
-SOURCES: dict[str, type[Lazy]] = {"lazy": Lazy, "eager": Eager}
+SourceName: TypeAlias = Literal["lazy", "eager", "parallel", "auto"]
+SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 RECORDED_AT_ONCE = 256
 
 
@@ -53,7 +58,11 @@ class Committee:
         classes: names of the classes; None: their numbers.
         inputs: how learners see images, one :class:`InputSpec` for all or one each; None: tensors are passed on as
             they are.
-        source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches.
+        source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches;
+            ``"parallel"`` runs learners at once, counts votes as they arrive and stops what is no longer needed;
+            ``"auto"`` is for each call the one that ``quorate bench`` found the fastest here at the batch size nearest.
+        workers: how many learners ``"parallel"`` runs at once; None: one for each core, if there are so many learners.
+        racing: the same branches on the threads that ``"parallel"`` shall use; None: those of ``learners``.
         device: where learners run.
         compiled: whether branches go through ``torch.compile``.
         timings: what was measured of these branches, see ``quorate bench``.
@@ -85,7 +94,9 @@ class Committee:
         *,
         classes: Sequence[str] | None = None,
         inputs: InputSpec | Sequence[InputSpec | None] | None = None,
-        source: Literal["lazy", "eager"] = "lazy",
+        source: SourceName = "lazy",
+        workers: int | None = None,
+        racing: Networks | None = None,
         device: Any = "cpu",
         compiled: bool = False,
         timings: Sequence[Timing] = (),
@@ -114,8 +125,14 @@ class Committee:
         if (self.macs[~self.networks.present] != 0).any():
             raise ValueError("macs must be 0 where a learner has no branch: it costs nothing there")
         self.policy, self.source, self.compiled = policy, source, compiled
+        self.workers = place(self.macs, usable_cores(), workers).workers
         self.tuned: Tuned | None = None
+        self._racing = racing or self.networks
+        self._crew: Crew | None = None
+        self._asked: tuple[Policy, Array] | None = None
         self.timings = tuple(timings)
+        if source == "auto" and not any("fastest" in one.about for one in self.timings):
+            warnings.warn("nobody measured which source is the fastest: run `quorate bench`", UserWarning, stacklevel=2)
         for one in self.timings:
             if (measured := next(iter(one.milliseconds.values())).shape) != self.macs.shape:
                 raise ValueError(f"timings must be of {list(self.macs.shape)} branches, got {list(measured)}")
@@ -127,41 +144,83 @@ class Committee:
         fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
         return None if fit is None else dict(fit.milliseconds)
 
-    @property
+    @cached_property
     def lattice(self) -> Lattice:
         """What the policy knows of this committee; the voting order is that of its own costs where it brings some."""
         like = np.empty((0, self.networks.classes), dtype=np.float32)
         order = check_order(None, np.asarray(self.policy.costs) if isinstance(self.policy, Priced) else self.macs, 0)
         return Lattice(self.macs, order, self.networks.classes, like, self.networks.chained)
 
-    def __call__(self, images: Any) -> Answer:
+    @property
+    def crew(self) -> Crew:
+        """The workers of ``"parallel"``; its ``stops`` say what stopping saved."""
+        if self._crew is None:
+            self._crew = Crew(self._racing, self.workers)
+        return self._crew
+
+    def __call__(self, images: Any, deadline_ms: float | None = None) -> Answer:
         """Answer a batch of any size.
 
         Args:
             images: ``[N, C, H, W]`` or ``[N, H, W, C]``, uint8 in 0..255 or floats in 0..1, numpy or torch; or a list
                 of pictures or arrays. Without ``inputs``: tensors that the learners read, also by name.
+            deadline_ms: after this time every sample gets the best answer so far, ``answer.late`` where it still wanted
+                votes: label -1 where there was none yet. ``"parallel"`` is on time; ``"lazy"`` and ``"eager"`` look at
+                the clock after every vote, so that they are late by a branch, or by those that catch up.
 
         Warns:
             RuntimeWarning: a learner failed; the others decided. ``answer.faults`` says more.
 
         Raises:
-            ValueError: for inputs that are not what they must be, and where no sample at all could be answered.
+            ValueError: for inputs that are not what they must be, and where no sample at all could be answered, other
+                than for want of time.
         """
+        deadline = Deadline(deadline_ms)
         given, lattice = prepare(images, self.inputs), self.lattice
-        source = SOURCES[self.source](self.networks, given, given.n, lattice.order)
-        verdict, ran = drive(self.policy, source, given.n, lattice)
+        source = self._source(given, lattice, deadline)
+        try:
+            verdict, ran, late = drive_until(self.policy, source, given.n, lattice, deadline.passed)
+        finally:
+            source.close()
         staged = verdict.pivot is not None
         cost = costs(verdict.waited, verdict.cast, verdict.asks, self.macs, staged, self.networks.chained)
         outcome = outcome_of(verdict, cost)
         _tell(source.faults)
-        if given.n and (outcome.label < 0).all():
+        if given.n and (outcome.label < 0).all() and not late.any():
             reasons = "; ".join(map(str, source.faults)) or "the branches asked for do not exist"
             raise ValueError(f"none of the {given.n} samples could be answered: {reasons}")
         typed = outcome._replace(confidence=outcome.confidence.astype(outcome.probs.dtype))
-        return Answer(*typed, ran, source.faults)
+        return Answer(*typed, ran, source.faults, late, source.arrival, source.absent)
 
-    def stream(self, batches: Iterable[Any]) -> Iterator[Answer]:
-        """Answer batch after batch, of any iterable; no more than one is in memory.
+    def _source(self, given: Prepared, lattice: Lattice, deadline: Deadline) -> Lazy | Arrival:
+        name = self.source if self.source != "auto" else self.fastest(given.n)
+        if name != "parallel":
+            kind = {"lazy": Lazy, "eager": Eager}[name]
+            return kind(self.networks, given, given.n, lattice.order)
+        if self._asked is None or self._asked[0] is not self.policy:
+            self._asked = self.policy, self.policy.verdict(self.policy.start(1, lattice)).asks
+        return Arrival(self._racing, given, given.n, self.macs, self.crew, self._asked[1], deadline)
+
+    def fastest(self, batch: int) -> str:
+        """The source that was the fastest here at the batch size nearest, ``"lazy"`` where none was measured.
+
+        Example:
+            >>> import torch
+            >>> from quorate.nets import cascade
+            >>> from quorate.squad import Static
+            >>> Committee([cascade([torch.nn.Linear(4, 3)])], Static(), macs=[[12]]).fastest(32)
+            'lazy'
+        """
+        here = self.networks
+        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
+        known = {} if fit is None or dict(fit.hardware) != this_machine() else fit.about.get("fastest", {})
+        sizes = [int(size) for size, name in known.items() if name in SOURCES and name != "auto"]
+        if not sizes:
+            return "lazy"
+        return str(known[str(min(sizes, key=lambda size: abs(np.log(size / max(batch, 1)))))])
+
+    def stream(self, batches: Iterable[Any], deadline_ms: float | None = None) -> Iterator[Answer]:
+        """Answer batch after batch, of any iterable; no more than one is in memory. The deadline is that of each.
 
         Example:
             >>> import torch
@@ -172,7 +231,7 @@ class Committee:
             [2, 1]
         """
         for images in batches:
-            yield self(images)
+            yield self(images, deadline_ms)
 
     def record(self, images: Any, labels: Any) -> Votes:
         """Run everything, and record what every branch says: what policies are tuned and compared on.
@@ -204,7 +263,7 @@ class Committee:
             metadata={"classes": list(self.classes)},
         )  # fmt: skip
 
-    def with_policy(self, policy: Policy, source: Literal["lazy", "eager"] | None = None) -> "Committee":
+    def with_policy(self, policy: Policy, source: SourceName | None = None) -> "Committee":
         """The same networks with another policy, or another source.
 
         Example:
@@ -218,7 +277,9 @@ class Committee:
         if source is not None and source not in SOURCES:
             raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
         other = copy.copy(self)
+        other.__dict__.pop("lattice", None)  # its order may be the old policy's own
         other.policy, other.source, other.tuned = policy, source or self.source, None
+        other._crew = self.crew if other.source in ("parallel", "auto") else self._crew
         return other
 
     def tune(
@@ -279,6 +340,7 @@ class Committee:
 
         other = copy.copy(self)
         other.networks = TorchNetworks(self.learners, device=device, compiled=self.compiled)
+        other._racing, other._crew = other.networks, None
         return other
 
     def save(self, path: "str | os.PathLike[str]") -> None:

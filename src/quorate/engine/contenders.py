@@ -16,8 +16,9 @@ import numpy as np
 
 from quorate.engine.bench import Contender
 from quorate.engine.committee import Committee
-from quorate.engine.loading import load
+from quorate.engine.loading import load, open_networks
 from quorate.engine.networks import Array, Networks, State
+from quorate.engine.placement import place as divide
 from quorate.engine.whole import whole_bundle, whole_learners, whole_macs
 from quorate.squad.policies import Static
 from quorate.store.bundle import is_bundle, read_bundle
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BACKENDS", "EndToEnd", "available_backends", "default_cache", "open_contender"]
 
-BACKENDS = {"torch": "torch", "onnxruntime": "onnxruntime"}
+BACKENDS = {"torch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
 """By the name that :func:`quorate.load` knows, the module that must be installed. All but torch run bundles."""
 
 EXPORTING = ("torch", "onnx", "onnxscript")
@@ -124,11 +125,24 @@ def open_contender(
         if not is_bundle(bundle):
             load(path, build=build).export(bundle, sample=sample)
     committee = load(bundle, backend=backend, threads=threads)  # type: ignore[arg-type]
+    racing = _racing(bundle, backend, committee, threads)
     if find_spec("onnx") is None:
-        return Contender(backend, committee, _whole(committee, EndToEnd(committee.networks), "cpu"), joined=False)
+        whole = _whole(committee, EndToEnd(committee.networks), "cpu")
+        return Contender(backend, committee, whole, joined=False, racing=racing)
     if not is_bundle(place / "whole"):
         whole_bundle(read_bundle(bundle), place / "whole")
-    return Contender(backend, committee, load(place / "whole", backend=backend, threads=threads))  # type: ignore[arg-type]
+    whole = load(place / "whole", backend=backend, threads=threads)  # type: ignore[arg-type]
+    return Contender(backend, committee, whole, racing=racing)
+
+
+def _racing(bundle: Path, backend: str, committee: Committee, threads: int) -> Committee:
+    """The same branches with the threads divided between the workers of ``"parallel"``."""
+    placed = divide(committee.macs, threads)
+    networks = open_networks(read_bundle(bundle), backend, placed.threads)
+    return Committee(
+        networks, committee.policy, committee.macs, classes=committee.classes, inputs=committee.inputs,
+        source="parallel", workers=placed.workers,
+    )  # fmt: skip
 
 
 def _whole(committee: Committee, networks: Any, device: Any) -> Committee:

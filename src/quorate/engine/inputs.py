@@ -4,6 +4,7 @@ Shapes: ``N`` samples, ``C`` channels, ``H`` and ``W`` the sides of an image.
 This file does not know networks. It needs numpy alone; tensors and pictures are recognised, never imported.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -33,6 +34,7 @@ class Prepared:
         """See the class."""
         self.n, self._pixels, self._specs = n, pixels, specs
         self._made: dict[InputSpec, Array] = {}
+        self._making = threading.Lock()  # workers that ask at once wait for one to make it
 
     def of(self, learner: int, rows: Array) -> Tensors:
         """What a learner reads, for some samples."""
@@ -40,10 +42,11 @@ class Prepared:
         if spec is None:
             tensors: Tensors = self._pixels
         else:
-            if spec not in self._made:
-                self._made[spec] = normal_images(self._pixels, spec)
-            tensors = self._made[spec]
-        if not np.array_equal(rows, np.arange(self.n)):
+            with self._making:
+                if spec not in self._made:
+                    self._made[spec] = normal_images(self._pixels, spec)
+                tensors = self._made[spec]
+        if len(rows) != self.n or (self.n > 1 and not np.array_equal(rows, np.arange(self.n))):
             tensors = _rows(tensors, rows)
         return tensors
 

@@ -6,11 +6,14 @@ from one branch to the next, one row per sample; only the backend looks into it.
 This file does not know who decides which branch runs, nor what a branch is made of.
 """
 
-from typing import Any, Protocol, TypeAlias
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-__all__ = ["Array", "Networks", "State", "softmax"]
+__all__ = ["Array", "Networks", "State", "Stop", "Stoppable", "Stopped", "softmax"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 State: TypeAlias = Any
@@ -71,6 +74,61 @@ class Networks(Protocol):
 
     def join(self, states: list[State]) -> State:
         """The rows of several states, one after the other."""
+        ...
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: what was asked for
+    """A run ended early, because it was told to."""
+
+
+class Stop:
+    """A request to end a run, made by another thread.
+
+    Example:
+        >>> stop, heard = Stop(), []
+        >>> with stop.ending(lambda: heard.append("end")):
+        ...     stop.request()
+        >>> stop.requested, heard
+        (True, ['end'])
+    """
+
+    def __init__(self) -> None:
+        """See the class."""
+        self.requested = False
+        self._lock = threading.Lock()
+        self._end: Callable[[], None] | None = None
+
+    def request(self) -> None:
+        """End the run that is under way, or one that begins later."""
+        with self._lock:
+            self.requested = True
+            if self._end is not None:
+                self._end()
+
+    @contextmanager
+    def ending(self, end: Callable[[], None]) -> Iterator[None]:
+        """While a run is under way ``end`` ends it; afterwards it is not called any more."""
+        with self._lock:
+            if self.requested:
+                raise Stopped
+            self._end = end
+        try:
+            yield
+        except Exception as error:
+            if self.requested and not isinstance(error, Stopped):
+                raise Stopped from error
+            raise
+        finally:
+            with self._lock:
+                self._end = None
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """Networks whose branches can be ended in the middle; all others run a branch to its end."""
+
+    def run_until(self, learner: int, exit: int, state: State, stop: Stop) -> tuple[State, Array]:
+        """:meth:`Networks.run`, or :class:`Stopped` soon after the request."""
         ...
 
 

@@ -1,23 +1,25 @@
 """Graphs of a bundle behind the interface of networks, run by ONNX Runtime; neither torch nor learners are needed.
 
-Tensors stay in the runtime's own values from branch to branch; they are copied only where a batch is cut or joined.
+States are plain arrays: carrying the runtime's own values from branch to branch saves nothing that shows, and costs
+40 us a branch in their wrappers (``docs/log.md``).
 
 Shapes: ``E`` exits, ``K`` learners, ``n`` samples, ``C`` classes.
 This file does not know sources or policies.
 """
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from quorate.engine.inputs import Prepared
-from quorate.engine.networks import Array, State, softmax
+from quorate.engine.inputs import Prepared, Tensors
+from quorate.engine.networks import Array, State, Stop, softmax
+from quorate.engine.placement import threads_each, usable_cores
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
 from quorate.store.faults import on_disk, short
 
-__all__ = ["OnnxNetworks", "usable_cores"]
+__all__ = ["OnnxNetworks", "in_their_order", "usable_cores"]
 
 
 class OnnxNetworks:
@@ -25,22 +27,22 @@ class OnnxNetworks:
 
     Args:
         bundle: as :func:`quorate.store.bundle.read_bundle` checked it.
-        threads: of each session; None: as many as this process may use.
+        threads: of each session, or of those of each learner; None: as many as this process may use.
 
     Raises:
         QuorateError: one line, where a graph cannot be loaded or does not lead to the next.
         ModuleNotFoundError: ONNX Runtime is not installed.
     """
 
-    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+    def __init__(self, bundle: Bundle, threads: int | Sequence[int] | None = None) -> None:
         """See the class."""
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise ValueError(f"threads must be at least 1, or None for all there are, got {threads!r}")
+        each = threads_each(threads, len(bundle.branches[0]))
         self.classes, self.chained, self._names = len(bundle.classes), bundle.chained, bundle.names
         self.present = np.array([[name is not None for name in row] for row in bundle.branches])
-        self.threads = threads or usable_cores()
+        self.threads = max(each)
         self._graphs = [
-            [None if f is None else _graph(bundle, f, self.threads) for f in row] for row in bundle.branches
+            [None if f is None else _graph(bundle, f, count) for f, count in zip(row, each, strict=True)]
+            for row in bundle.branches
         ]
         for k in range(self.present.shape[1]):
             self._check(bundle, k)
@@ -48,31 +50,33 @@ class OnnxNetworks:
     backend, device = "onnxruntime", "cpu"
 
     def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
-        """The samples' inputs as the runtime's values."""
-        given, names = inputs.of(learner, rows), self._names[learner]
-        if isinstance(given, dict):
-            if names is None or set(names) != set(given):
-                wanted = "tensors by position" if names is None else ", ".join(names)
-                raise ValueError(f"learner {learner} reads {wanted}, got tensors named {', '.join(given)}")
-            given = tuple(given[name] for name in names)
-        return tuple(map(_value, given if isinstance(given, tuple) else (given,)))
+        """The samples' inputs."""
+        return in_their_order(inputs.of(learner, rows), self._names[learner], learner)
 
-    def run(self, learner: int, exit: int, state: State) -> tuple[State, Array]:
+    def run(self, learner: int, exit: int, state: State, options: Any = None) -> tuple[State, Array]:
         """One branch."""
         graph = self._graphs[exit][learner]
         if graph is None:
             raise ValueError(f"learner {learner} has no branch at exit {exit}")
         session, reads, gives = graph
-        *carried, logits = session.run_with_ort_values(gives, dict(zip(reads, state, strict=True)))
-        return tuple(carried), softmax(logits.numpy())
+        *carried, logits = session.run(gives, dict(zip(reads, state, strict=True)), options)
+        return tuple(carried), softmax(logits)
+
+    def run_until(self, learner: int, exit: int, state: State, stop: Stop) -> tuple[State, Array]:
+        """One branch, ended after the operator that is at work when the stop comes."""
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        with stop.ending(lambda: setattr(options, "terminate", True)):
+            return self.run(learner, exit, state, options)
 
     def take(self, state: State, rows: Array) -> State:
-        """Some rows of every value."""
-        return tuple(_value(value.numpy()[rows]) for value in state)
+        """Some rows of every array."""
+        return tuple(np.take(array, rows, axis=0) for array in state)
 
     def join(self, states: list[State]) -> State:
         """The rows of all, one after the other."""
-        return tuple(_value(np.concatenate([one.numpy() for one in parts])) for parts in zip(*states, strict=True))
+        return tuple(np.concatenate(parts) for parts in zip(*states, strict=True))
 
     def _check(self, bundle: Bundle, k: int) -> None:
         """Every graph gives what the next one reads, and numbers for all classes at the end."""
@@ -89,6 +93,16 @@ class OnnxNetworks:
                 if self.chained and before is not None and _kinds(reads) != before:
                     raise ValueError(f"reads {_kinds(reads)}, the branch before it gives {before}: export it again")
             before = _kinds(gives[:-1])
+
+
+def in_their_order(given: Tensors, names: Sequence[str] | None, learner: int) -> tuple[Array, ...]:
+    """The tensors that a learner reads, in the order in which its graph reads them."""
+    if isinstance(given, dict):
+        if names is None or set(names) != set(given):
+            wanted = "tensors by position" if names is None else ", ".join(names)
+            raise ValueError(f"learner {learner} reads {wanted}, got tensors named {', '.join(given)}")
+        return tuple(given[name] for name in names)
+    return given if isinstance(given, tuple) else (given,)
 
 
 def _graph(bundle: Bundle, name: str, threads: int) -> tuple[Any, list[str], list[str]]:
@@ -113,19 +127,3 @@ def _graph(bundle: Bundle, name: str, threads: int) -> tuple[Any, list[str], lis
 
 def _kinds(values: Any) -> list[Any]:
     return [(value.type, list(value.shape[1:])) for value in values]
-
-
-def _value(array: Array) -> Any:
-    import onnxruntime
-
-    return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
-
-
-def usable_cores() -> int:
-    """How many cores this process may use.
-
-    Example:
-        >>> usable_cores() >= 1
-        True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

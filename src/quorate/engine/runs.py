@@ -6,11 +6,11 @@ Shapes: ``E`` exits, ``K`` learners. This file does not know how anything was tr
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from quorate.engine.committee import Committee
+from quorate.engine.committee import Committee, SourceName
 from quorate.errors import QuorateError
 from quorate.nets import Learner
 from quorate.nets.describing import build_network
@@ -24,7 +24,8 @@ __all__ = ["load_run"]
 def load_run(
     path: str | os.PathLike[str],
     *,
-    source: Literal["lazy", "eager"] = "lazy",
+    source: SourceName = "lazy",
+    workers: int | None = None,
     device: Any = "cpu",
     build: Callable[[int], Learner] | None = None,
 ) -> Committee:
@@ -33,6 +34,7 @@ def load_run(
     Args:
         path: its folder.
         source: as for :class:`Committee`.
+        workers: as for :class:`Committee`.
         device: where the learners run.
         build: gives learner ``k`` with any weights, for networks of the user's own, which no file can build.
 
@@ -60,6 +62,7 @@ def load_run(
         classes=record.classes,
         inputs=[one.input for one in record.learners],
         source=source,
+        workers=workers,
         device=device,
         timings=read_timings(path, (len(record.macs), len(record.learners))),
     )

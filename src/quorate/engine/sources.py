@@ -11,6 +11,7 @@ import numpy as np
 
 from quorate.engine.networks import Array, Networks
 from quorate.engine.progress import Fault, Progress
+from quorate.engine.single import ROW, Single
 from quorate.squad.protocol import DECIDED
 
 __all__ = ["Eager", "Lazy"]
@@ -40,24 +41,31 @@ class Lazy:
 
     def __init__(self, networks: Networks, inputs: Any, n: int, order: Array | None = None) -> None:
         """See the class."""
-        self.progress = Progress(networks, inputs, n)
-        self._open = n
+        self.progress: Progress | Single = Progress(networks, inputs, n) if n != 1 else Single(networks, inputs)
+        self._open, self._learners = n, networks.present.shape[1]
+        self.arrival: Array | None = None
+        self.absent: Array | None = None
 
     def votes(self, wanted: Array) -> Iterator[tuple[Array, int, Array]]:
         """Each wanted branch, for the samples that want it."""
         self._let_go(wanted)
-        num_learners = self.progress.processed.shape[1]
+        num_learners = self._learners
         for branch in _distinct(wanted):
-            rows = np.flatnonzero(wanted == branch)
+            rows = ROW if len(wanted) == 1 else np.flatnonzero(wanted == branch)
             e, k = divmod(branch, num_learners)
             yield rows, branch, self.progress.advance(k, e, rows)
 
     def _let_go(self, wanted: Array) -> None:
+        if len(wanted) == 1 and wanted[0] >= 0:
+            return
         open_ = wanted >= 0
         left = int(open_.sum())
         if left < self._open:
             self._open = left
             self.progress.forget(open_)
+
+    def close(self) -> None:
+        """Nothing runs between votes."""
 
     @property
     def ran(self) -> Array:
@@ -96,16 +104,17 @@ class Eager(Lazy):
         """See the class."""
         super().__init__(networks, inputs, n)
         num_exits, num_learners = networks.present.shape
-        self._order = np.tile(np.arange(num_learners), (num_exits, 1)) if order is None else order[:, :, 0]
+        plain = np.tile(np.arange(num_learners), (num_exits, 1)) if order is None else order[:, :, 0]
+        self._order: list[list[int]] = plain.tolist()
 
     def votes(self, wanted: Array) -> Iterator[tuple[Array, int, Array]]:
         """Every branch of each wanted exit, for the samples that want any of it."""
         self._let_go(wanted)
-        num_learners = self._order.shape[1]
+        num_learners = self._learners
         exits = np.where(wanted >= 0, wanted // num_learners, DECIDED)
         for e in _distinct(exits):
-            rows = np.flatnonzero(exits == e)
-            for k in self._order[e].tolist():
+            rows = ROW if len(wanted) == 1 else np.flatnonzero(exits == e)
+            for k in self._order[e]:
                 yield rows, e * num_learners + k, self.progress.advance(k, e, rows)
 
 

@@ -110,7 +110,7 @@ def whole_learners(learners: "tuple[Learner, ...]") -> "list[Learner]":
 
         def forward(self, *state: Tensor) -> tuple[Tensor, ...]:
             for branch in self.branches:
-                *state, logits = branch(*state)  # type: ignore[assignment]
+                *state, logits = branch(*state)
             return (logits,)
 
     made = []

@@ -17,6 +17,7 @@ from quorate.nets.cells import CellBlock, DropPath
 from quorate.nets.genotype import NODES, Genotype
 from quorate.nets.heads import MapHead
 from quorate.nets.learner import Learner, check_count
+from quorate.nets.pricing import reductions_of
 from quorate.nets.stems import CifarStem, ImagenetStem
 
 __all__ = ["DartsBranch", "DartsLearner", "exit_cells", "reduction_cells"]
@@ -31,7 +32,7 @@ def reduction_cells(cells: int) -> tuple[int, ...]:
         ((6, 13), (2, 5))
     """
     check_count("cells", cells)
-    return tuple(sorted({cells // 3, 2 * cells // 3}))
+    return reductions_of(cells)
 
 
 def exit_cells(

@@ -10,7 +10,7 @@ This file does not know how a network is cut; it proposes, and asks :func:`quora
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -101,7 +101,7 @@ def _places(model: nn.Module, sample: Inputs) -> list[_Place]:
 
     hooks = [module.register_forward_hook(note) for module in names]
     try:
-        with kept_modes(model.modules()), torch.no_grad(), counter:  # type: ignore[no-untyped-call]
+        with kept_modes(model.modules()), torch.no_grad(), counter:
             model.eval()
             _call(model, sample)
     finally:
@@ -115,4 +115,4 @@ def _places(model: nn.Module, sample: Inputs) -> list[_Place]:
 def _call(model: nn.Module, sample: Inputs) -> Any:
     if isinstance(sample, Tensor):
         return model(sample)
-    return model(**sample) if hasattr(sample, "keys") else model(*sample)
+    return model(**sample) if isinstance(sample, Mapping) else model(*sample)

@@ -82,6 +82,9 @@ def genotype_macs(
     Returns:
         One count per branch; their sum is the whole network.
 
+    Raises:
+        ValueError: if ``exits`` is another word.
+
     Example:
         >>> from quorate.nets import DARTS_V2, genotype_macs
         >>> sum(genotype_macs(DARTS_V2, channels=36, cells=20, side=32, exits="end"))
@@ -90,10 +93,10 @@ def genotype_macs(
         (193428288, 180823680, 154115712)
     """
     reductions = reductions_of(cells)
-    if isinstance(exits, str):
-        at = {*(reductions if exits == "after_reductions" else ()), cells - 1}
-    else:
-        at = set(exits)
+    if isinstance(exits, str) and exits not in ("after_reductions", "end"):
+        raise ValueError(f"exits must be 'after_reductions', 'end' or a list of cells, got {exits!r}")
+    named = reductions if exits == "after_reductions" else () if exits == "end" else exits
+    at = {*named, cells - 1}
     counts, total = [], side**2 * 9 * image_channels * 3 * channels
     before, sides = (3 * channels, 3 * channels), (side, side)
     for index in range(cells):

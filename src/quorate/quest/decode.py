@@ -123,7 +123,7 @@ def log_weight(genotype: Genotype, logits: Tensor) -> float:
         >>> round(log_weight(DARTS_V2, torch.zeros(2, 14, 8)), 3)
         -33.271
     """
-    log_q = logits.log_softmax(dim=-1).tolist()
+    log_q: list[list[list[float]]] = logits.log_softmax(dim=-1).tolist()
     choice = choice_of(genotype)
     return sum(log_q[t][j][k] for t, row in enumerate(choice) for j, k in enumerate(row) if k != NONE)
 

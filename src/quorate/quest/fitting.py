@@ -41,7 +41,7 @@ REMEMBERED = 0.9
 class Costs(NamedTuple):
     """What operations cost: ``[T, J, O]`` MACs, and those of the uniform table."""
 
-    table_TJO: Tensor
+    table: Tensor
     reference: float
 
 
@@ -76,13 +76,16 @@ def make_optimiser(supernet: Supernet, config: SearchConfig) -> torch.optim.SGD:
         >>> len(make_optimiser(Supernet(2, 3), SearchConfig()).param_groups)
         1
     """
-    return torch.optim.SGD(
+    optimiser = torch.optim.SGD(
         supernet.parameters(),
         lr=config.rate,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
         fused=next(supernet.parameters()).device.type in ("cpu", "cuda"),
     )
+    for parameter in supernet.parameters():  # at rest: fused kernels want all of them, or none
+        optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimiser
 
 
 def estimator_of(config: SearchConfig) -> str:
@@ -143,7 +146,7 @@ def update(
     if learn_logits:
         g_data = g_same if g_logits is None else g_logits
         logits = state.logits.value.detach().requires_grad_()
-        cost = config.cost_weight * penalty(logits.softmax(-1), costs.table_TJO, costs.reference, config.cost_form)
+        cost = config.cost_weight * penalty(logits.softmax(-1), costs.table, costs.reference, config.cost_form)
         (g_cost,) = torch.autograd.grad(cost, logits)
         moved = adam.update(
             state.logits, g_data + g_cost, rate=config.logit_rate, betas=BETAS, weight_decay=config.logit_decay

@@ -74,7 +74,8 @@ def use_statistics(network: nn.Module, kind: Statistics) -> None:
 
 def normalised(x_NCHW: Tensor, norm: nn.BatchNorm2d, scale: Tensor | None = None) -> Tensor:
     """``scale * (x - mean) / std``: batch norm whose scale is the weight of the operation it ends."""
-    weight, bias, momentum = norm.weight, norm.bias, 0.0
+    weight: Tensor | None = norm.weight
+    momentum = 0.0
     if scale is not None:
         weight = scale.to(torch.float32 if x_NCHW.dtype == torch.bfloat16 else x_NCHW.dtype).expand(x_NCHW.shape[1])
         weight = weight.contiguous()
@@ -84,7 +85,7 @@ def normalised(x_NCHW: Tensor, norm: nn.BatchNorm2d, scale: Tensor | None = None
         if norm.training and norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
             momentum = 1.0 / float(norm.num_batches_tracked)  # the average of all batches so far
-    return F.batch_norm(x_NCHW, mean, variance, weight, bias, norm.training, momentum, norm.eps)
+    return F.batch_norm(x_NCHW, mean, variance, weight, norm.bias, norm.training, momentum, norm.eps)
 
 
 def weighted(operation: Operation, rectified_NCHW: Tensor, scale: Tensor | None) -> Tensor:
@@ -257,6 +258,7 @@ class Blend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, total, scales, *maps):  # type: ignore[no-untyped-def]
+        """The sum, in place of ``total``."""
         ctx.save_for_backward(scales, *maps)
         ctx.mark_dirty(total)
         for scale, x in zip(scales.to(maps[0].dtype).unbind(), maps, strict=True):
@@ -265,6 +267,7 @@ class Blend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):  # type: ignore[no-untyped-def]
+        """Of ``total``, of the scales, and of every map."""
         scales, *maps = ctx.saved_tensors
         dots = torch.stack([(g * x).sum() for x in maps]).to(scales.dtype)
         return g, dots, *(g * scale for scale in scales.to(g.dtype).unbind())

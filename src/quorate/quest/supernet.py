@@ -125,4 +125,4 @@ class Supernet(nn.Module):
         if self.recompute and self.training:
             y: Tensor = checkpoint(run, *arguments, use_reentrant=False, preserve_rng_state=False)
             return y
-        return run(*arguments)  # type: ignore[operator]
+        return run(*arguments)

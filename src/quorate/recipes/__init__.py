@@ -1,0 +1,1 @@
+"""Whole runs: functions that return a configuration, named after data and hardware."""

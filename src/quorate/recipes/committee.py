@@ -20,7 +20,7 @@ from quorate.store.run import InputSpec, RunFolder, read_committee
 from quorate.store.search import read_genotypes
 from quorate.train import build_learners, input_for
 
-__all__ = ["Made", "architectures_of", "data_of", "make_learners"]
+__all__ = ["Made", "architectures_of", "data_of", "found_by_search", "make_learners"]
 
 USUAL_SIDE = 64
 
@@ -102,24 +102,40 @@ def architectures_of(config: RunConfig, data: Dataset, run: Path) -> tuple[list[
         wanted = _macs_of_run(config.match_macs, config.learners)
         genotypes = near_macs(wanted, _frame(config, data), config.seed)
         return genotypes, [f"{k} random" for k in range(len(genotypes))]
-    genotypes = _found(config.genotypes or run, config.selector, config.learner_count)
-    return genotypes, [f"{k} {config.selector}" for k in range(len(genotypes))]
+    genotypes, selector = found_by_search(config.genotypes or run, config.selector, config.learner_count)
+    return genotypes, [f"{k} {selector}" for k in range(len(genotypes))]
 
 
-def _found(run: Path, selector: str, count: int) -> list[Genotype]:
-    path = RunFolder(run).search / "genotypes.json"
+def found_by_search(run: Path, selector: str | None = None, count: int | None = None) -> tuple[list[Genotype], str]:
+    """The committee that a search chose, and the selector that chose it.
+
+    Args:
+        run: whose search.
+        selector: that chose; None: the first that did.
+        count: of learners; None: all.
+
+    Raises:
+        QuorateError: nothing was found yet, or not by that selector, or not so many.
+
+    Example:
+        >>> found_by_search(Path("/nowhere"))
+        Traceback (most recent call last):
+        quorate.errors.QuorateError: /nowhere/search/genotypes.json: cannot be read: No such file or directory; ...
+    """
+    path = RunFolder(run).genotypes
     found = read_genotypes(path)
+    selector = selector or next(iter(found))
     if selector not in found:
         raise QuorateError(
             f"{path}: holds no committee chosen by {selector}, only by {', '.join(found)}; search with it: "
             f"quorate search --run {run} --selector {selector}"
         )
     genotypes = [Genotype(**document) for document in found[selector]]
-    if len(genotypes) < count:
+    if count is not None and len(genotypes) < count:
         raise QuorateError(
             f"{path}: {selector} chose {len(genotypes)} learners, {count} are wanted; search for that many"
         )
-    return genotypes[:count]
+    return genotypes[:count], selector
 
 
 def _macs_of_run(run: Path, count: int | None) -> Sequence[float]:

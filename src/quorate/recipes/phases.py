@@ -50,9 +50,6 @@ class Shell(Protocol):
     def training(self) -> AbstractContextManager[Callable[[Any], None]]:
         """Something to tell the progress of learners to."""
 
-    def searching(self) -> AbstractContextManager[Callable[[Any], None]]:
-        """Something to tell the progress of a search to."""
-
     def steps(self) -> AbstractContextManager[Callable[[str, int, int], None] | None]:
         """Something to tell what is done, how much of it, and of how much."""
 
@@ -66,8 +63,6 @@ class Quiet:
     def training(self) -> AbstractContextManager[Callable[[Any], None]]:
         """Listen to nothing."""
         return nullcontext(lambda told: None)
-
-    searching = training
 
     def steps(self) -> AbstractContextManager[Callable[[str, int, int], None] | None]:
         """Want no steps."""

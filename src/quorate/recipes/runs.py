@@ -208,7 +208,7 @@ def bring_your_own(*, models: bool) -> RunConfig:
     """What is done with images of the user's own where nothing else is said.
 
     With models of the user's own their heads learn first, then everything, the bodies at a tenth of the rate. Without,
-    three networks of C = 16, L = 8 are searched as ``fashion_cpu`` does, and trained.
+    three networks of C = 16, L = 8 are searched on images of 32x32 as ``digits`` does, and trained.
 
     Args:
         models: whether the user brings networks.
@@ -222,7 +222,8 @@ def bring_your_own(*, models: bool) -> RunConfig:
                          backbone_rate=0.1, heads_first=3)  # fmt: skip
         return RunConfig(training=tuned, wish=WishConfig(max_drop=1.0))
     fresh = Training(epochs=60, batch=64, rate=0.05, final_rate=0.0, drop_path=0.1, calibration=0.2)
-    return RunConfig(search=searches.fashion_cpu(), training=fresh, wish=WishConfig(max_drop=1.0))
+    proxy = searches.digits().model_copy(update={"side": 32})
+    return RunConfig(search=proxy, training=fresh, wish=WishConfig(max_drop=1.0))
 
 
 class Recipe(NamedTuple):

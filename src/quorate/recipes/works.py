@@ -66,7 +66,7 @@ def own_learners(work: Work) -> dict[int, Learner]:
 
 def _search(work: Work) -> None:
     config = work.config
-    with work.shell.searching() as listen:
+    with work.shell.steps() as listen:
         search(
             work.data,
             config.search,
@@ -75,7 +75,7 @@ def _search(work: Work) -> None:
             selectors=[config.selector],
             device=device_of(config),
             threads=config.threads,
-            listen=listen,
+            listen=listen or (lambda what, done, total: None),
         )
 
 

@@ -244,7 +244,7 @@ def fits_of_folds(votes: Votes, families: Sequence[str] = FAMILIES, progress: Pr
     """For each fold what is fitted on the other four."""
     n = len(votes.labels)
     if n < 2 * FOLDS:
-        raise ValueError(f"cross-fitting needs at least {2 * FOLDS} samples, got {n}")
+        raise ValueError(f"cross-fitting needs at least {2 * FOLDS} samples, got {n}: hold out more for calibration")
     fold = folds_of(n)
     return [
         fit(votes.rows(np.flatnonzero(fold != f)), families, progress, f", fold {f + 1} of {FOLDS}")

@@ -4,14 +4,14 @@ Shapes: ``E`` exits, ``K`` learners, ``N`` samples, ``C`` classes, branch ``e * 
 This file does not know how anybody decides, nor where votes come from.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from quorate.squad.arrays import namespace
 from quorate.squad.protocol import DECIDED, Array, Lattice, Policy, Source, Verdict
 
-__all__ = ["Recorded", "drive"]
+__all__ = ["Recorded", "drive", "drive_until"]
 
 
 def drive(policy: Policy, source: Source, n: int, lattice: Lattice) -> tuple[Verdict, Array]:
@@ -29,17 +29,41 @@ def drive(policy: Policy, source: Source, n: int, lattice: Lattice) -> tuple[Ver
         >>> verdict.label, ran
         (array([1]), array([[1, 1]]))
     """
+    verdict, ran, _ = drive_until(policy, source, n, lattice, lambda: False)
+    return verdict, ran
+
+
+def drive_until(
+    policy: Policy, source: Source, n: int, lattice: Lattice, expired: Callable[[], bool]
+) -> tuple[Verdict, Array, Array]:
+    """:func:`drive`, given up once ``expired`` says so: it is asked after every vote that was told.
+
+    Returns:
+        The verdict (of samples still open the answer of the votes so far), how many samples each branch ``[E, K]``
+        really processed, and ``[N]`` which samples still wanted votes.
+
+    Example:
+        >>> import numpy as np
+        >>> from quorate.squad import Lattice, Recorded, Static
+        >>> probs = np.array([[[[0.6, 0.4]], [[0.1, 0.9]]]])
+        >>> lattice = Lattice(np.array([[1.0, 2.0]]), np.array([[[0], [1]]]), 2, probs[0, 0, :0, 0])
+        >>> verdict, ran, late = drive_until(Static(), Recorded(probs), 1, lattice, lambda: True)
+        >>> verdict.label, late
+        (array([-1]), array([ True]))
+    """
     state = policy.start(n, lattice)
     rounds = 2 * lattice.macs.size  # each branch once as it comes, and once more for those that never do
     wanted = policy.wanted(state)
-    while n and (wanted >= 0).any():
+    while n and (wanted >= 0).any() and not expired():
         if not rounds:
             raise RuntimeError(f"{type(policy).__name__} still wants votes after every branch was told")
         rounds -= 1
         for rows, branch, probs in source.votes(wanted):
             state = policy.tell(state, rows, branch, probs)
+            if expired():
+                break
         wanted = policy.wanted(state)
-    return policy.verdict(state), source.ran
+    return policy.verdict(state), source.ran, wanted >= 0
 
 
 class Recorded:

@@ -164,11 +164,21 @@ class Rule:
         """The first branch in voting order, at each sample's open exit, that has not been heard."""
         xp = namespace(state.open)
         num_learners, n = state.votes.shape
+        if n == 1 and isinstance(state.open, np.ndarray):
+            return np.full(1, self._wanted_one(state))
         ranks = xp.arange(n, device=state.open.device)
         order = state.lattice.order[state.stage, :, ranks if state.lattice.order.shape[2] > 1 else 0]
         unheard = state.waited[state.stage[:, None], order, ranks[:, None]] < 0
         learner = order[ranks, xp.argmax(xp.astype(unheard, xp.int64), axis=1)]
         return xp.where(state.open, state.stage * num_learners + learner, DECIDED)
+
+    def _wanted_one(self, state: RuleState) -> int:
+        """:meth:`wanted` for a batch of one, in plain numbers."""
+        if not state.open[0]:
+            return DECIDED
+        e = int(state.stage[0])
+        order, waited = state.lattice.order[e, :, 0].tolist(), state.waited[e, :, 0].tolist()
+        return e * len(order) + int(next((k for k in order if waited[k] < 0), order[0]))
 
     def tell(self, state: RuleState, rows: Array, branch: int, probs: Array) -> RuleState:
         """Count one branch's votes, and settle, test and open stages as far as they lead."""

@@ -2,6 +2,7 @@
 
     runs/NAME/
       config.json           the whole configuration, versions, seed, git state, hardware
+      search/               what a search keeps: config.json, phase states, genotypes.json, history.jsonl, drawings/
       learners/0..K-1/      weights.safetensors, genotype.json, history.jsonl, checkpoint/
       committee.json        policy, cost table, class names, each learner's network and input: all that is needed to
                             load the committee and call it, with the weights
@@ -148,6 +149,7 @@ class RunFolder:
         self.phases = self.path / "phases.json"
         self.bundle = self.path / "bundle"
         self.report = self.path / "report"
+        self.genotypes = self.search / "genotypes.json"
 
     def learner(self, k: int) -> Path:
         """The folder of one learner."""

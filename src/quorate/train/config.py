@@ -107,7 +107,10 @@ class TrainConfig(Training):
         data: a data set by name, folder:PATH or arrays:FILE.
         root: where named data sets are kept; by default $QUORATE_DATA, else ~/.cache/quorate.
         side: height and width of images from a folder of pictures.
-        genotype: of every learner, or one for each: a name, a file, or the classic notation.
+        genotype: of every learner, or one for each: a name, a file, or the classic notation. By default what a search
+            left in the run, else DARTS_V2.
+        genotypes: a run whose search found the architectures.
+        selector: whose committee of that search; by default the first it made.
         learners: how many; by default one for each genotype.
         channels: of the first cells.
         cells: of each network.
@@ -117,14 +120,16 @@ class TrainConfig(Training):
         threads: of all jobs together on a CPU; by default one for each core.
 
     Example:
-        >>> TrainConfig(data="cifar10", learners=3).genotype
-        ('DARTS_V2',)
+        >>> TrainConfig(data="cifar10", learners=3).channels
+        36
     """
 
     data: str = "digits"
     root: Path | None = None
     side: Count = 64
-    genotype: tuple[str, ...] = ("DARTS_V2",)
+    genotype: tuple[str, ...] = ()
+    genotypes: Path | None = None
+    selector: str | None = None
     learners: Count | None = None
     channels: Count = 36
     cells: Count = 20
@@ -136,8 +141,8 @@ class TrainConfig(Training):
     @model_validator(mode="after")
     def _genotypes_for_learners(self) -> "TrainConfig":
         given = len(self.genotype)
-        if not given:
-            raise ValueError("genotype must name at least one architecture, got none; try DARTS_V2")
-        if self.learners is not None and given not in (1, self.learners):
+        if given > 1 and self.learners not in (None, given):
             raise ValueError(f"genotype must be one for all learners or one for each of {self.learners}, got {given}")
+        if given and (self.genotypes or self.selector):
+            raise ValueError("genotype says which architectures to train: leave genotypes and selector out")
         return self
