@@ -150,7 +150,8 @@ def test_a_promise_stands_beside_what_came_of_it(results):
     tuning = {"policy": results["own"]["policy"], "wish": {"cost": "lazy"}, "samples": 100, "drop": 0.1,
               "drop_interval": [-50.0, 50.0], "cost": 9.0, "static_cost": 21.0}  # fmt: skip
     assert "within the interval" in promise({**results, "tuning": tuning})
-    assert "outside the interval" in promise({**results, "tuning": {**tuning, "drop_interval": [40, 50]}})
+    assert "better than it" in promise({**results, "tuning": {**tuning, "drop_interval": [40, 50]}})
+    assert "worse than it" in promise({**results, "tuning": {**tuning, "drop_interval": [-50, -40]}})
     assert promise({**results, "tuning": {**tuning, "policy": "another"}}) == ""
 
 
@@ -219,3 +220,15 @@ def test_axes_cover_their_range():
         assert ticks[-1] > ticks[0]
         assert 2 <= len(ticks) <= 8
         assert not whole or all(t == int(t) for t in ticks)
+
+
+def test_odd_committees_have_a_page():
+    free = document()
+    for row in (free["static"], free["own"], *free["policies"]):
+        row["costs"] = {name: None if cost is None else 0.0 for name, cost in row["costs"].items()}
+    for sweep in free["sweeps"]:
+        sweep["costs"] = {name: [0.0] * len(values) for name, values in sweep["costs"].items()}
+    tree_of(page_of(free))  # costs that nobody gave
+    there = np.ones((2, 3, 240), bool)
+    there[0, 1] = False
+    tree_of(page_of(document(present=there)))  # a learner with one exit less

@@ -25,7 +25,7 @@ __all__ = ["evaluate", "evaluate_run"]
 
 Backend = Literal["torch", "onnxruntime"]
 BATCHES = (1, 64)
-SECONDS = 6.0  # of timing for each batch size
+SECONDS = 3.0  # of timing for each batch size
 
 
 def evaluate(

@@ -17,6 +17,7 @@ from quorate.cli.common import votes_at
 from quorate.errors import QuorateError
 from quorate.report.results import parts_of, read_results, results_of, write_results
 from quorate.squad import Policy, Votes, policy_to_document
+from quorate.store import read_policy
 from quorate.store.phases import Phases
 from quorate.store.run import CommitteeRecord, RunFolder, read_committee, read_config
 from quorate.store.tuning import read_tuning
@@ -110,8 +111,6 @@ def votes_of(
 
 def about_run(run: RunParts) -> dict[str, Any]:
     """What results and pages say of a run besides its votes."""
-    from quorate.recipes.measuring import read_bench
-
     told = run.config.get("data") or {}
     return {
         "quorate": __version__,
@@ -121,8 +120,18 @@ def about_run(run: RunParts) -> dict[str, Any]:
         "config": {name: value for name, value in run.config.items() if name != "splits"},
         "phases": Phases.read(run.place.phases).seconds,
         "tuning": read_tuning(run.place.path),
-        "bench": read_bench(run.place),
+        "bench": _bench(run),
     }
+
+
+def _bench(run: RunParts) -> dict[str, Any] | None:
+    """What was measured of the run's bundle, unless another policy decides by now."""
+    from quorate.recipes.measuring import read_bench
+
+    exported = run.place.bundle / "policy.json"
+    if not exported.is_file() or policy_to_document(read_policy(exported)[0]) != policy_to_document(run.record.policy):
+        return None
+    return read_bench(run.place)
 
 
 def results_for(

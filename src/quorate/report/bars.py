@@ -54,7 +54,7 @@ def bars(rows: Sequence[tuple[str, float, str, int]], *, full: float = 1.0, widt
         True
     """
     pitch, thick = 40, 13
-    room = 24 + 7.0 * max(len(row[2]) for row in rows)
+    room = 20 + 8.2 * max(len(row[2]) for row in rows)
     longest = max([full, *(row[1] for row in rows)])
     unit = (width - room) / longest
     out = []

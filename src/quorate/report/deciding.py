@@ -116,11 +116,11 @@ def promise(results: Document) -> str:
     low, high = tuned["drop_interval"]
     drop = 100 * (static["accuracy"] - own["accuracy"])
     came = own["costs"].get(cost)
-    inside = "within" if low <= drop <= high else "outside"
+    inside = "within the interval" if low <= drop <= high else f"{'better' if drop < low else 'worse'} than it"
     said = (
         f"Tuning on {tuned['samples']:,} calibration samples promised a drop of {tuned['drop']:.2f} points (95 % "
         f"interval {low:.2f} to {high:.2f}) at a {cost} cost of {macs(tuned['cost'], tuned['static_cost'])}. "
-        f"On test the drop is {drop:.2f} points, {inside} the interval"
+        f"On test the drop is {drop:.2f} points, {inside}"
     )
     return said + (f", at {macs(came, tuned['static_cost'])}." if came is not None else ".")
 
@@ -277,7 +277,7 @@ def ways(results: Document) -> str:
         rows.sort(key=lambda row: row["costs"][device])
         whole = static["costs"][device]
         drawn = bars([
-            (row["group"] + ("" if row["kept"] else " †"), row["costs"][device] / whole,
+            (row["group"] + ("" if row["kept"] else " †"), row["costs"][device] / (whole or 1),
              f"{share(row['costs'][device], whole)}, {points(row['accuracy'] - static['accuracy'])} points",
              STYLES[row["group"]])
             for row in rows

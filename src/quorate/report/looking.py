@@ -182,7 +182,7 @@ def beside_the_paper(results: Document) -> str:
         cells += [macs(row["costs"][c], 1e6) for c in ("f-m", "f-mt")]
         rows.append(("own", cells))
     for line in known.rows:
-        note = PUBLISHED_BUDGET if line.name.startswith(("QUEST", "NESBS")) else "its own budget"
+        note = PUBLISHED_BUDGET if line.name.startswith("QUEST") else "as the paper gives it"
         cells = [("the paper's: " + line.name, line.note or note), percent(line.accuracy / 100)]
         rows.append(("theirs", [*cells, macs(line.f_m * 1e6), macs(line.f_mt * 1e6)]))
     lead = (
@@ -215,7 +215,7 @@ def _compared(results: Document, known: Published) -> str:
         if mine is None:
             continue
         theirs = f"{100 * (1 - line.f_mt / whole.f_mt):.1f} %, {line.accuracy - whole.accuracy:+.2f} points"
-        less = 100 * (1 - mine["costs"]["f-mt"] / static["costs"]["f-mt"])
+        less = 100 * (1 - mine["costs"]["f-mt"] / (static["costs"]["f-mt"] or 1))
         gained = 100 * (mine["accuracy"] - static["accuracy"])
         rows.append(("", [criterion, f"{less:.1f} %, {gained:+.2f} points", theirs]))
     heads = ["criterion", "F_MT saved against our static ensemble", "the paper's, against NESBS"]

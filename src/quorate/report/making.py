@@ -40,7 +40,7 @@ def measured(results: Document) -> str:
 def _saved(results: Document) -> str:
     """Time saved beside MACs saved, by batch size."""
     own, static = results["own"] or results["static"], results["static"]
-    less = 100 * (1 - own["costs"]["lazy"] / static["costs"]["lazy"])
+    less = 100 * (1 - own["costs"]["lazy"] / (static["costs"]["lazy"] or 1))
     found = times(results)
     gained = [100 * (1 - t.policy / t.static) for t in found]
     rows = [
@@ -57,7 +57,7 @@ def _saved(results: Document) -> str:
 def _of_times(results: Document) -> str:
     """Whether saved MACs are saved time."""
     own, static = results["own"] or results["static"], results["static"]
-    less = 1 - own["costs"]["lazy"] / static["costs"]["lazy"]
+    less = 1 - own["costs"]["lazy"] / (static["costs"]["lazy"] or 1)
     best = max(times(results), key=lambda t: 1 - t.policy / t.static)
     gained = 1 - best.policy / best.static
     said = f"{100 * less:.0f} % of the MACs are saved, and of the time {100 * gained:.0f} % in batches of {best.batch}"

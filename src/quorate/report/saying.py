@@ -88,8 +88,8 @@ def of_costs(rows: Sequence[Document], static: Document, device: str, allowed: f
     rules = [row for row in kept if row["family"] == "squad" and row is not best]
     if rules:
         rule = min(rules, key=lambda row: row["costs"][device])
-        more = rule["costs"][device] / best["costs"][device]
-        said += f" {rule['group']} needs {more:.2f} times as much."
+        if best["costs"][device]:
+            said += f" {rule['group']} needs {rule['costs'][device] / best['costs'][device]:.2f} times as much."
     over = [row["group"] for row in kept if 100 * (static["accuracy"] - row["accuracy"]) > allowed + 0.005]
     if over:
         said += f" {len(over)} of {len(kept)} lose more than that on test."
