@@ -18,7 +18,10 @@ def test_commands_print_what_the_readme_says():
             assert float(b.replace(",", "")) == pytest.approx(float(a.replace(",", "")), rel=0.1, abs=0.5), (a, b)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/policies.md", "docs/learners.md", "docs/engine.md", "docs/parallel.md"])
+PAGES = ["README.md", "docs/policies.md", "docs/learners.md", "docs/engine.md", "docs/parallel.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = PYTHON.findall((ROOT / page).read_text())
