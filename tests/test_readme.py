@@ -26,7 +26,7 @@ def test_commands_print_what_the_readme_says():
 
 PAGES = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "photos", "quickstart", "search")),
+    *(f"docs/{name}.md" for name in ("policies", "learners", "engine", "parallel", "photos", "quickstart", "search")),
 ]
 
 

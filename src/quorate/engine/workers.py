@@ -8,6 +8,7 @@ This file does not know who decides, nor what a vote is for.
 """
 
 import atexit
+import os
 import queue
 import threading
 import time
@@ -136,13 +137,18 @@ class Crew:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"workers must be at least 1, got {size!r}")
         self.networks, self.size, self.patience, self.stops = networks, size, 1.0, Stops()
+        self._kept = max(size, networks.present.shape[1])  # each learner may have a thread that is on its way out
+        self._muster()
+        _CREWS.add(self)
+
+    def _muster(self) -> None:
+        """Begin without threads and calls."""
         self.lock = threading.Lock()
         self._calls: list[Call] = []
         self._busy: dict[int, Task] = {}
         self._idle: list[Inbox] = []
         self._inboxes: dict[Inbox, threading.Thread] = {}
         weakref.finalize(self, _dismiss, self._inboxes).atexit = False
-        _CREWS.add(self)
 
     @property
     def threads(self) -> int:
@@ -220,7 +226,7 @@ class Crew:
                 self.stops.ran(task, now - task.began)
             elif isinstance(outcome, Stopped) and task.told:
                 self.stops.ended(task, task.told, task.began, now)
-            stays = len(self._idle) < self.size
+            stays: bool = len(self._idle) < self._kept
             if stays:
                 self._idle.append(inbox)
             else:
@@ -253,6 +259,16 @@ def _dismiss(inboxes: dict[Inbox, threading.Thread]) -> None:
 
 
 _CREWS: "weakref.WeakSet[Crew]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A child process has its parent's crews, and none of their threads."""
+    for crew in list(_CREWS):
+        crew._muster()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register
