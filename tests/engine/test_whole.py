@@ -183,7 +183,7 @@ def test_savings_are_those_of_the_same_images(darts):
     assert (static.saved_time, static.saved_macs, static.time_per_macs) == (0, 0, None)
     assert second.macs == one.macs == darts.macs[:, 1].sum()
     assert cheapest.macs == darts.macs.sum(0).min()
-    assert one.predicted == 1000  # a single branch, run for every image
+    assert one.predicted == 1000  # a single branch, run for every image, takes one tick
     assert one.saved_macs == 1 - one.macs / static.macs
     assert one.realised is None  # here a branch takes as long as the ensemble: nothing is promised
     answer = darts.with_policy(Confidence(1, 0.0))(pictures(6))
