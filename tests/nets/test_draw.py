@@ -71,7 +71,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, message
 
 def test_drawing_needs_no_torch():
     code = (
-        "import sys; from quorate.cli.draw import read_genotype; read_genotype('DARTS_V1'); "
+        "import sys; from quorate.nets import read_genotype; read_genotype('DARTS_V1'); "
         "from quorate.nets import draw_genotype; print('torch' in sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,6 +1,7 @@
 """The files of a run: what is written is read, what is not right is refused in one line."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -153,11 +154,15 @@ def test_shapes_are_checked(tmp_path, wanted, said):
 
 
 def test_a_folder_has_one_writer(tmp_path):
-    with (
-        held(tmp_path / "run"),
-        pytest.raises(QuorateError, match="another process is writing"),
-        held(tmp_path / "run"),
-    ):
-        pass
-    with held(tmp_path / "run") as folder:
-        assert folder.is_dir()
+    def other():
+        with held(tmp_path / "run"):
+            return "held"
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        with held(tmp_path / "run"):
+            with pytest.raises(QuorateError, match="another process is writing"):
+                elsewhere.submit(other).result()
+            assert other() == "held"  # what the holder calls may hold it again, and gives nothing back
+            with pytest.raises(QuorateError, match="another process is writing"):
+                elsewhere.submit(other).result()
+        assert elsewhere.submit(other).result() == "held"

@@ -132,3 +132,17 @@ def test_progress_is_told(monkeypatch):
     assert ends[-1].step == ends[-1].steps == 2 * (58 // 16)
     assert all(one.speed > 0 and math.isfinite(one.loss[0]) for one in told)
     assert len(told) > len(ends)
+
+
+def test_heads_learn_first_where_that_is_wished():
+    def moved(epochs):
+        learner = darts()
+        before = state_of(learner)
+        fit(learner, toy(), QUICK.model_copy(update={"epochs": epochs, "heads_first": 1}))
+        assert all(p.requires_grad for p in learner.parameters())
+        names = dict(learner.named_parameters())
+        return {name for name, tensor in state_of(learner).items() if name in names and (tensor != before[name]).any()}
+
+    heads = {f"branches.{e}.head.linear.{kind}" for e in (0, 1) for kind in ("weight", "bias")}
+    assert moved(1) == heads
+    assert moved(2) > heads

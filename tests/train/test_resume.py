@@ -64,10 +64,11 @@ def test_killed_at_random_moments_it_ends_in_the_same_bits(tmp_path):
     assert [{**row, "seconds": 0} for row in read_history(tmp_path / "killed/history.jsonl")] == clean
 
 
+@pytest.mark.parametrize("heads_first", [0, 1])
 @pytest.mark.parametrize("steps", [1, 4, 5, 7])
-def test_stopped_within_and_between_epochs_it_goes_on(tmp_path, monkeypatch, steps):
+def test_stopped_within_and_between_epochs_it_goes_on(tmp_path, monkeypatch, steps, heads_first):
     data, whole, learner = toy(), darts(), darts()
-    training = QUICK.model_copy(update={"drop_path": 0.3, "average": 0.5})
+    training = QUICK.model_copy(update={"drop_path": 0.3, "average": 0.5, "heads_first": heads_first})
     fit(whole, data, training)
     monkeypatch.setattr("quorate.train.keeping.save_checkpoint", stop_after(steps))
     with pytest.raises(StoppedError):

@@ -1,6 +1,7 @@
 """``quorate info``: what a run, a bundle, a policy or a file of votes holds. Nothing in it is run."""
 
 import json as json_
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from quorate.report.tables import macs, percent, print_table
 from quorate.squad import Votes
 from quorate.store import read_policy, read_votes
 from quorate.store.bundle import Bundle, is_bundle, read_bundle
-from quorate.store.run import CommitteeRecord, RunFolder, read_committee
+from quorate.store.run import CommitteeRecord, InputSpec, RunFolder, read_committee
 
 __all__ = ["info"]
 
@@ -59,15 +60,13 @@ def about_bundle(bundle: Bundle) -> dict[str, Any]:
     """What a bundle says of itself."""
     num_exits, num_learners = bundle.macs.shape
     sizes = [(bundle.path / name).stat().st_size for name in bundle.sha256]
-    specs = [spec for spec in bundle.inputs if spec is not None]
-    inputs = sorted({f"{spec.channels} x {spec.height} x {spec.width}" for spec in specs})
     return {
         "kind": "bundle",
         "policy": str(bundle.policy),
         "learners": num_learners,
         "exits": num_exits,
         "classes": list(bundle.classes),
-        "inputs": inputs or "tensors",
+        "inputs": _sides(bundle.inputs),
         "branches": sum(name is not None for row in bundle.branches for name in row),
         "chained": bundle.chained,
         "bytes": sum(sizes),
@@ -78,7 +77,7 @@ def about_bundle(bundle: Bundle) -> dict[str, Any]:
 
 def about_run(record: CommitteeRecord) -> dict[str, Any]:
     """What a finished run says of its committee."""
-    inputs = sorted({f"{one.input.channels} x {one.input.height} x {one.input.width}" for one in record.learners})
+    inputs = _sides(one.input for one in record.learners)
     return {
         "kind": "run",
         "policy": str(record.policy),
@@ -123,6 +122,11 @@ def print_costs(table: Any) -> None:
     rows = [[f"exit {e}", *(macs(float(cost), most) for cost in table[e])] for e in range(num_exits)]
     rows.append(["whole", *(macs(float(cost), most) for cost in table.sum(0))])
     print_table(["MACs", *(f"learner {k}" for k in range(num_learners))], rows)
+
+
+def _sides(inputs: Iterable[InputSpec | None]) -> list[str] | str:
+    """Of the images that learners read."""
+    return sorted({f"{s.channels} x {s.height} x {s.width}" for s in inputs if s is not None}) or "tensors"
 
 
 def _plain(value: Any) -> str:

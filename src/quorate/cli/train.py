@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, ArgumentCollection, Parameter
 from cyclopts.config import Dict
 
+from quorate.store.run import RunFolder
 from quorate.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def warning_lines() -> Iterator[None]:
 
 
 def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
-    from quorate.cli.draw import read_genotype
+    from quorate.nets import read_genotype
 
     found = [read_genotype(given) for given in settings.genotype]
     found = found * (settings.learners or 1) if len(found) == 1 else found
@@ -127,16 +128,12 @@ def _genotypes(settings: TrainConfig) -> tuple[list[Any], list[str]]:
 
 
 def _record(learners: Any, data: Any, settings: TrainConfig, run: Path) -> None:
-    from quorate.store.faults import on_disk
-    from quorate.train.evaluation import record_votes
+    from quorate.train.again import votes_of_run
     from quorate.train.jobs import with_threads
 
-    path = run / "votes" / "votes.safetensors"
-    with on_disk(path.parent, "written"):
-        path.parent.mkdir(exist_ok=True)
     with with_threads(settings.threads or 1):
-        record_votes(learners, data, path, calibration=settings.calibration, seed=settings.seed)
-    print(f"votes: {path}")
+        votes_of_run(run, data=data, own=dict(enumerate(learners)))
+    print(f"votes: {RunFolder(run).votes}")
 
 
 def _print_committee(committee: "CommitteeRecord") -> None:

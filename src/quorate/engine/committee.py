@@ -26,6 +26,7 @@ from quorate.squad.tuning import Tuned, Wish
 from quorate.squad.tuning import tune as tune_votes
 from quorate.squad.votes import Votes
 from quorate.store.run import InputSpec
+from quorate.store.timings import Timing, best_fit
 
 if TYPE_CHECKING:
     import os
@@ -54,8 +55,10 @@ class Committee:
         source: ``"lazy"`` runs what a vote needs; ``"eager"`` runs whole exits, in fewer and larger batches.
         device: where learners run.
         compiled: whether branches go through ``torch.compile``.
+        timings: what was measured of these branches, see ``quorate bench``.
 
     Attributes:
+        milliseconds: ``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured.
         tuned: what :meth:`tune` promised, None before it.
 
     Raises:
@@ -85,6 +88,7 @@ class Committee:
         source: Literal["lazy", "eager"] = "lazy",
         device: Any = "cpu",
         compiled: bool = False,
+        timings: Sequence[Timing] = (),
     ) -> None:
         """See the class."""
         if not callable(getattr(policy, "tell", None)):
@@ -111,6 +115,15 @@ class Committee:
             raise ValueError("macs must be 0 where a learner has no branch: it costs nothing there")
         self.policy, self.source, self.compiled = policy, source, compiled
         self.tuned: Tuned | None = None
+        self.timings = tuple(timings)
+        fit = best_fit(self.timings, self.networks.backend, self.networks.threads)
+        self.milliseconds = None if fit is None else dict(fit.milliseconds)
+        for size, measured in (self.milliseconds or {}).items():
+            if measured.shape != self.macs.shape:
+                raise ValueError(
+                    f"milliseconds at batch size {size} must be for {list(self.macs.shape)} branches, "
+                    f"got {list(measured.shape)}"
+                )
 
     @property
     def lattice(self) -> Lattice:
@@ -185,7 +198,7 @@ class Committee:
         there = ~np.isnan(probs[..., 0])
         present = None if there.all() else there
         return Votes(
-            probs, truth, self.macs, present=present, chained=self.networks.chained,
+            probs, truth, self.macs, present=present, chained=self.networks.chained, milliseconds=self.milliseconds,
             metadata={"classes": list(self.classes)},
         )  # fmt: skip
 
@@ -265,6 +278,16 @@ class Committee:
         other = copy.copy(self)
         other.networks = TorchNetworks(self.learners, device=device, compiled=self.compiled)
         return other
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write a run that :func:`quorate.load` reads back: weights, policy, costs, inputs; see :func:`save_run`.
+
+        Args:
+            path: a folder that does not exist, or is empty. Networks of your own need ``build=`` on loading.
+        """
+        from quorate.engine.saving import save_run
+
+        save_run(self, path)
 
     def export(self, path: "str | os.PathLike[str]", format: str = "onnx", *, sample: Any = None) -> None:
         """Write a bundle that needs neither torch nor this code's networks to run; see :func:`export_bundle`.

@@ -5,8 +5,6 @@ This file does not know policies or sources.
 """
 
 import os
-import secrets
-import shutil
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +22,7 @@ from quorate.engine.torch_networks import TorchNetworks
 from quorate.squad.arrays import host
 from quorate.store.atomic import write_atomic
 from quorate.store.bundle import read_bundle, write_manifest
-from quorate.store.faults import on_disk
+from quorate.store.folders import new_folder
 from quorate.store.policies import write_policy
 
 __all__ = ["PARITY", "export_bundle"]
@@ -62,15 +60,9 @@ def export_bundle(committee: Committee, path: str | os.PathLike[str], *, sample:
     """
     if committee.learners is None:
         raise ValueError("only a committee of torch learners can be exported; a bundle is one already: copy its folder")
-    folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"the bundle must be a new or an empty folder, {folder} is neither: choose another name")
     networks = TorchNetworks(committee.learners)
     given = _sample(committee, sample)
-    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
-    with on_disk(folder, "written"):
-        draft.mkdir(parents=True)
-    try:
+    with new_folder(path, "bundle") as draft:
         write_policy(committee.policy, draft / "policy.json")
         files = _write_graphs(networks, given, draft)
         about = {"quorate": quorate.__version__, "torch": str(torch.__version__), "opset": _opset(draft, files)}
@@ -85,12 +77,6 @@ def export_bundle(committee: Committee, path: str | os.PathLike[str], *, sample:
         write_manifest(draft, **manifest, about=about)
         worst = _compare(networks, OnnxNetworks(read_bundle(draft), threads=1), given)
         write_manifest(draft, **manifest, about={**about, "largest_difference": worst})
-        with on_disk(folder, "written"):
-            if folder.exists():
-                folder.rmdir()
-            draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _sample(committee: Committee, sample: Any) -> Prepared:

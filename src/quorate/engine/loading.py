@@ -13,6 +13,7 @@ from quorate.errors import QuorateError
 from quorate.store.bundle import is_bundle, read_bundle
 from quorate.store.faults import on_disk
 from quorate.store.run import RunFolder
+from quorate.store.timings import read_timings
 
 if TYPE_CHECKING:
     from quorate.nets.learner import Learner
@@ -73,6 +74,7 @@ def load(
 
 def _load_bundle(path: str | os.PathLike[str], source: Literal["lazy", "eager"], threads: int | None) -> Committee:
     bundle = read_bundle(path)
+    timings = read_timings(path, bundle.macs.shape)
     try:
         from quorate.engine.onnx_networks import OnnxNetworks
 
@@ -84,7 +86,8 @@ def _load_bundle(path: str | os.PathLike[str], source: Literal["lazy", "eager"],
         raise ModuleNotFoundError(message, name="onnxruntime") from error
     with on_disk(bundle.path):
         committee = Committee(
-            networks, bundle.policy, bundle.macs, classes=bundle.classes, inputs=bundle.inputs, source=source
-        )
+            networks, bundle.policy, bundle.macs, classes=bundle.classes, inputs=bundle.inputs, source=source,
+            timings=timings,
+        )  # fmt: skip
         bundle.policy.start(1, committee.lattice)  # a policy for another committee says so
     return committee

@@ -23,6 +23,8 @@ class Networks(Protocol):
         present: ``[E, K]`` which branches exist; a learner with fewer exits lacks the first ones.
         classes: ``C``.
         chained: whether a branch reads what the one before it gave (False: each reads the input).
+        backend: who runs them, by the name that ``load`` knows, and
+        threads: how many each branch may use: what measured times belong to.
     """
 
     @property
@@ -37,6 +39,16 @@ class Networks(Protocol):
 
     @property
     def chained(self) -> bool:
+        """See the class."""
+        ...
+
+    @property
+    def backend(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def threads(self) -> int:
         """See the class."""
         ...
 

@@ -17,7 +17,7 @@ from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
 from quorate.store.faults import on_disk, short
 
-__all__ = ["OnnxNetworks"]
+__all__ = ["OnnxNetworks", "usable_cores"]
 
 
 class OnnxNetworks:
@@ -38,10 +38,14 @@ class OnnxNetworks:
             raise ValueError(f"threads must be at least 1, or None for all there are, got {threads!r}")
         self.classes, self.chained, self._names = len(bundle.classes), bundle.chained, bundle.names
         self.present = np.array([[name is not None for name in row] for row in bundle.branches])
-        count = threads or _usable_cores()
-        self._graphs = [[None if f is None else _graph(bundle, f, count) for f in row] for row in bundle.branches]
+        self.threads = threads or usable_cores()
+        self._graphs = [
+            [None if f is None else _graph(bundle, f, self.threads) for f in row] for row in bundle.branches
+        ]
         for k in range(self.present.shape[1]):
             self._check(bundle, k)
+
+    backend = "onnxruntime"
 
     def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
         """The samples' inputs as the runtime's values."""
@@ -117,5 +121,11 @@ def _value(array: Array) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """How many cores this process may use.
+
+    Example:
+        >>> usable_cores() >= 1
+        True
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -32,6 +32,8 @@ class RecordedNetworks:
         self.probs, self.chained, self.classes = probs, chained, probs.shape[3]
         self.present = np.ones(probs.shape[:2], dtype=bool) if present is None else present
 
+    backend, threads = "recorded", 1
+
     def first(self, learner: int, inputs: Any, rows: Array) -> State:
         """The samples, before the first exit that this learner has."""
         return np.stack([rows, np.full(len(rows), int(np.argmax(self.present[:, learner])))], axis=1)

@@ -12,8 +12,10 @@ import torch
 
 from quorate.engine.committee import Committee
 from quorate.errors import QuorateError
-from quorate.nets import DartsLearner, Genotype, Learner
+from quorate.nets import Learner
+from quorate.nets.describing import build_network
 from quorate.store.run import CommitteeRecord, RunFolder, read_committee
+from quorate.store.timings import read_timings
 from quorate.store.weights import check_shapes, read_weights
 
 __all__ = ["load_run"]
@@ -59,22 +61,20 @@ def load_run(
         inputs=[one.input for one in record.learners],
         source=source,
         device=device,
+        timings=read_timings(path, (len(record.macs), len(record.learners))),
     )
 
 
 def _network(path: Path, record: CommitteeRecord, k: int, build: Callable[[int], Learner] | None) -> Learner:
-    described = dict(record.learners[k].network)
-    kind = described.pop("kind", None)
-    if kind != "darts":
-        if build is None:
-            raise QuorateError(
-                f"{path}: learner {k} is a network of the user's own, which no file can build: "
-                "pass build=, a function that gives learner k, or load a bundle that was exported from it"
-            )
-        return build(k)
     try:
-        return DartsLearner(Genotype(**described.pop("genotype")), **described)
-    except (TypeError, ValueError, KeyError) as error:
+        network = build_network(record.learners[k].network)
+    except ValueError as error:
+        raise QuorateError(f"{path}: learner {k} {error}") from error
+    if network is not None:
+        return network
+    if build is None:
         raise QuorateError(
-            f"{path}: learner {k} cannot be built as committee.json says ({error}): train it again"
-        ) from error
+            f"{path}: learner {k} is a network of the user's own, which no file can build: "
+            "pass build=, a function that gives learner k, or load a bundle that was exported from it"
+        )
+    return build(k)

@@ -62,6 +62,13 @@ class TorchNetworks:
         self.classes = self._learners[0].classes
         self.chained = deep != {False}
 
+    backend = "torch"
+
+    @property
+    def threads(self) -> int:
+        """Those of torch itself, whatever they are now."""
+        return torch.get_num_threads()
+
     def _snapshot(self, learner: Learner, folded: bool) -> Learner:
         mine = copy.deepcopy(learner).eval().requires_grad_(False).to(self.device)
         if folded:

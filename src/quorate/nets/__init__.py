@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quorate.nets.forms import using_forms
     from quorate.nets.genotype import PRIMITIVES, Genotype, random_genotype
     from quorate.nets.heads import make_head
-    from quorate.nets.hub import import_vision
+    from quorate.nets.hub import import_vision, timm_input, timm_learner, timm_model
     from quorate.nets.learner import Inputs, Learner, align
     from quorate.nets.macs import count_macs, macs_table
     from quorate.nets.named import (
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
         NAMED_GENOTYPES,
         PC_DARTS_CIFAR,
         PC_DARTS_IMAGENET,
+        read_genotype,
     )
     from quorate.nets.ops import make_operation
+    from quorate.nets.placing import even_exits
     from quorate.nets.pricing import genotype_macs, operation_macs
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "count_macs",
     "draw_genotype",
     "drop_path_at",
+    "even_exits",
     "exit_cells",
     "genotype_macs",
     "import_vision",
@@ -60,7 +63,11 @@ __all__ = [
     "make_operation",
     "operation_macs",
     "random_genotype",
+    "read_genotype",
     "reduction_cells",
+    "timm_input",
+    "timm_learner",
+    "timm_model",
     "using_forms",
 ]
 
@@ -74,11 +81,20 @@ _HOMES = {
     "forms": ("using_forms",),
     "genotype": ("PRIMITIVES", "Genotype", "random_genotype"),
     "heads": ("make_head",),
-    "hub": ("import_vision",),
+    "hub": ("import_vision", "timm_input", "timm_learner", "timm_model"),
     "learner": ("Inputs", "Learner", "align"),
     "macs": ("count_macs", "macs_table"),
-    "named": ("DARTS_V1", "DARTS_V2", "GDAS_V1", "NAMED_GENOTYPES", "PC_DARTS_CIFAR", "PC_DARTS_IMAGENET"),
+    "named": (
+        "DARTS_V1",
+        "DARTS_V2",
+        "GDAS_V1",
+        "NAMED_GENOTYPES",
+        "PC_DARTS_CIFAR",
+        "PC_DARTS_IMAGENET",
+        "read_genotype",
+    ),
     "ops": ("make_operation",),
+    "placing": ("even_exits",),
     "pricing": ("genotype_macs", "operation_macs"),
 }
 

@@ -10,7 +10,7 @@ This file does not know what is inside a branch, nor who decides which one runs.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
@@ -33,6 +33,7 @@ class Learner(nn.Module):
         branches: one module per exit.
         classes: number of classes.
         chained: as given.
+        origin: how a program can build it again, as JSON can say it; None where only its author can.
 
     Raises:
         ValueError: if there is no branch, or fewer than two classes.
@@ -66,6 +67,7 @@ class Learner(nn.Module):
         self.classes = classes
         self.chained = chained
         self.inputs = None if inputs is None else tuple(inputs)
+        self.origin: dict[str, Any] | None = None
 
     @property
     def num_exits(self) -> int:

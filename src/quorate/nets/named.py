@@ -3,9 +3,20 @@
 This file knows no network. Cells that use operations outside the space (NASNet, AmoebaNet) are not here.
 """
 
+from pathlib import Path
+
+from quorate.errors import QuorateError
 from quorate.nets.genotype import Genotype
 
-__all__ = ["DARTS_V1", "DARTS_V2", "GDAS_V1", "NAMED_GENOTYPES", "PC_DARTS_CIFAR", "PC_DARTS_IMAGENET"]
+__all__ = [
+    "DARTS_V1",
+    "DARTS_V2",
+    "GDAS_V1",
+    "NAMED_GENOTYPES",
+    "PC_DARTS_CIFAR",
+    "PC_DARTS_IMAGENET",
+    "read_genotype",
+]
 
 DARTS_V1 = Genotype(
     normal=(
@@ -95,3 +106,37 @@ NAMED_GENOTYPES = {
     "PC_DARTS_IMAGENET": PC_DARTS_IMAGENET,
 }
 """Every named genotype by its name."""
+
+
+def read_genotype(given: str) -> tuple[Genotype, str]:
+    """The genotype that a name, a file or a notation means, and what to call it.
+
+    Args:
+        given: a name such as DARTS_V2, a file with a genotype as JSON or in the classic notation, or that notation.
+
+    Raises:
+        ValueError: it is none of these.
+        QuorateError: the file holds no genotype.
+
+    Example:
+        >>> read_genotype("darts_v2")[1]
+        'DARTS_V2'
+    """
+    if given.upper() in NAMED_GENOTYPES:
+        return NAMED_GENOTYPES[given.upper()], given.upper()
+    if "(" in given:
+        return Genotype.from_text(given), "genotype"
+    path = Path(given)
+    if not path.is_file():
+        raise ValueError(
+            f"{given!r} is neither a file nor a genotype; names are {', '.join(NAMED_GENOTYPES)}, "
+            "and a notation reads Genotype(normal=[...], reduce=[...])"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise QuorateError(f"{path} must be text (JSON or the classic notation), but is not") from None
+    try:
+        return (Genotype.from_json(text) if text.lstrip().startswith("{") else Genotype.from_text(text)), path.stem
+    except (ValueError, QuorateError) as error:
+        raise QuorateError(f"{path} holds no genotype: {error}") from None

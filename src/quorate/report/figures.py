@@ -10,7 +10,7 @@ import numpy as np
 
 from quorate.report.tables import check_place
 
-__all__ = ["COLOURS", "accuracy_against_cost", "check_figure"]
+__all__ = ["COLOURS", "MARKS", "accuracy_against_cost", "check_figure"]
 
 # Okabe and Ito (2008), "Color universal design"; the yellow is left out, it cannot be read on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")

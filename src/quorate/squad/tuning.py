@@ -140,7 +140,12 @@ class Tuned:
 
 
 def tune(
-    votes: Votes, wish: Wish | None = None, policies: Sequence[str] = FAMILIES, progress: Progress | None = None
+    votes: Votes,
+    wish: Wish | None = None,
+    policies: Sequence[str] = FAMILIES,
+    progress: Progress | None = None,
+    *,
+    threshold: float | None = None,
 ) -> Tuned:
     """Choose a policy by wish, on calibration votes.
 
@@ -149,6 +154,7 @@ def tune(
         wish: half a point of accuracy for lazy cost, unless said otherwise.
         policies: families to choose among, see :data:`quorate.squad.candidates.FAMILIES`.
         progress: called with what is being done, the steps done, and of how many.
+        threshold: the only one to try; None: each policy's own grid of them.
 
     Note:
         The promise leaves out the fold that judges it when it chooses; what was fitted for the other folds has seen
@@ -174,8 +180,11 @@ def tune(
         raise ValueError(f"no policy but squad and static has a cost {wish.cost!r}: it is one of stages")
     families = [*policies, "static"]
     fits = fits_of_folds(votes, families, progress)
-    curves = crossfit(votes, candidates(votes.macs, families), [cost], progress, fits)
-    if "pool" in policies and votes.macs.shape[1] > ALL_ORDERS:
+    tried = candidates(votes.macs, families)
+    if threshold is not None:
+        tried = [one._replace(grid=(threshold,)) if one.family != "static" else one for one in tried]
+    curves = crossfit(votes, tried, [cost], progress, fits)
+    if "pool" in policies and votes.macs.shape[1] > ALL_ORDERS and threshold is None:
         curves += _greedy_orders(votes, wish, cost, curves, fits, progress)
     static = curves[0]  # all are measured against it
     usable = [c for c in curves if c is not static or "static" in policies]

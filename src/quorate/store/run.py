@@ -6,6 +6,7 @@
       learners/0..K-1/      weights.safetensors, genotype.json, history.jsonl, checkpoint/
       committee.json        policy, cost table, class names, each learner's network and input: all that is needed to
                             load the committee and call it, with the weights
+      costs.json            milliseconds per branch and batch size, once measured: see :mod:`quorate.store.timings`
 
 Shapes: ``E`` exits, ``K`` learners, ``C`` channels.
 
@@ -16,6 +17,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ __all__ = [
     "write_config",
 ]
 
+_holding: ContextVar[frozenset[Path]] = ContextVar("_holding", default=frozenset())
 CONFIG, COMMITTEE, VERSION = "quorate.run", "quorate.committee", 1
 
 
@@ -85,14 +88,14 @@ class LearnerRecord:
         name: for people.
         network: how to build it again: ``kind`` and whatever that kind needs (``darts``: genotype, channels, cells,
             classes, exits, stem). A network of the user's own is ``kind="own"`` and must be brought along.
-        input: how it sees an image.
+        input: how it sees an image; None where it reads other tensors.
         weights: its weights' file, below the run.
         accuracy: share of right votes per exit, by split.
     """
 
     name: str
     network: Mapping[str, Any]
-    input: InputSpec
+    input: InputSpec | None
     weights: str
     accuracy: Mapping[str, Sequence[float]]
 
@@ -142,6 +145,11 @@ class RunFolder:
         self.committee = self.path / "committee.json"
         self.search = self.path / "search"
         self.genotypes = self.search / "genotypes.json"
+        self.votes = self.path / "votes" / "votes.safetensors"
+        self.tuning = self.path / "tuning.json"
+        self.phases = self.path / "phases.json"
+        self.bundle = self.path / "bundle"
+        self.report = self.path / "report"
 
     def learner(self, k: int) -> Path:
         """The folder of one learner."""
@@ -164,6 +172,8 @@ class RunFolder:
 def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Make a folder and be its only writer for a while; the system lets go of it when a process dies, however it dies.
 
+    What the holder calls may hold it again; other threads and processes may not.
+
     Raises:
         QuorateError: it cannot be made or written to, or somebody else is writing there.
 
@@ -174,6 +184,9 @@ def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
         True
     """
     folder = Path(folder)
+    if (place := folder.absolute()) in _holding.get():
+        yield folder
+        return
     with on_disk(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -187,7 +200,11 @@ def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
                 raise QuorateError(
                     f"{folder}: another process is writing there; wait for it, stop it, or choose another folder"
                 ) from None
-        yield folder
+        before = _holding.set(_holding.get() | {place})
+        try:
+            yield folder
+        finally:
+            _holding.reset(before)
     finally:
         os.close(handle)
 
@@ -227,7 +244,7 @@ def write_committee(path: str | os.PathLike[str], committee: CommitteeRecord) ->
         ...     read_committee(f"{folder}/committee.json") == committee
         True
     """
-    learners = [{**_shallow(one), "input": _shallow(one.input)} for one in committee.learners]
+    learners = [{**_shallow(one), "input": one.input and _shallow(one.input)} for one in committee.learners]
     policy = policy_to_document(committee.policy)
     write_document(path, COMMITTEE, VERSION, {**_shallow(committee), "policy": policy, "learners": learners})
 
@@ -242,7 +259,8 @@ def read_committee(path: str | os.PathLike[str]) -> CommitteeRecord:
     with on_disk(Path(path)):
         try:
             learners = tuple(
-                LearnerRecord(**{**one, "input": InputSpec(**one["input"])}) for one in body.pop("learners")
+                LearnerRecord(**{**one, "input": None if one["input"] is None else InputSpec(**one["input"])})
+                for one in body.pop("learners")
             )
             policy = policy_from_document(body.pop("policy"))
             macs = tuple(tuple(float(cost) for cost in row) for row in body.pop("macs"))

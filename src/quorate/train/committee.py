@@ -11,8 +11,9 @@ This file does not know how a learner is trained, nor where jobs run.
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -20,6 +21,7 @@ from quorate.data.dataset import Dataset
 from quorate.data.splits import split
 from quorate.errors import QuorateError
 from quorate.nets import DartsLearner, Genotype, Learner, align
+from quorate.nets.describing import describe_network
 from quorate.squad import Rule
 from quorate.store import write_atomic
 from quorate.store.faults import on_disk
@@ -41,7 +43,7 @@ from quorate.train.jobs import Tell, run_jobs
 from quorate.train.keeping import load_weights
 from quorate.train.loop import Fitted, fit
 from quorate.train.progress import Listener
-from quorate.train.records import build_network, circumstances, describe_network
+from quorate.train.records import circumstances, rebuilt
 from quorate.train.state import INITIAL, seed_for
 
 __all__ = ["build_learners", "load_learners", "train_committee"]
@@ -54,6 +56,7 @@ def build_learners(
     cells: int = 20,
     classes: int = 10,
     image_channels: int = 3,
+    exits: Literal["after_reductions", "end"] | Sequence[int] = "after_reductions",
     seed: int = 0,
 ) -> list[DartsLearner]:
     """DARTS learners with fresh weights, each from a stream of its own.
@@ -64,6 +67,7 @@ def build_learners(
         cells: of each network.
         classes: number of classes.
         image_channels: of the images they read; learners of three read grey images as well, repeated.
+        exits: after which cells they stand; see :func:`quorate.nets.exit_cells`.
         seed: of the weights.
 
     Example:
@@ -75,7 +79,9 @@ def build_learners(
     for number, genotype in enumerate(genotypes):
         with torch.random.fork_rng([]):
             torch.manual_seed(seed_for(seed, number, INITIAL))
-            learners.append(DartsLearner(genotype, channels, cells, classes, image_channels=image_channels))
+            learners.append(
+                DartsLearner(genotype, channels, cells, classes, exits=exits, image_channels=image_channels)
+            )
     return learners
 
 
@@ -146,6 +152,11 @@ def train_committee(
             learner.eval()
         called = list(names) if names is not None else [f"learner {k}" for k in range(len(learners))]
         record = _record(learners, specs, fitted, called, data)
+        if (
+            place.committee.exists()
+            and replace(before := read_committee(place.committee), policy=record.policy) == record
+        ):
+            record = before  # nothing was trained anew: a policy that was tuned stays
         write_committee(place.committee, record)
     return record
 
@@ -170,7 +181,7 @@ def load_learners(
     record = read_committee(RunFolder(folder).committee)
     learners = []
     for k, one in enumerate(record.learners):
-        learner = (own or {}).get(k) or build_network(one, k)
+        learner = (own or {}).get(k) or rebuilt(one, k)
         load_weights(learner, Path(folder) / one.weights)
         learners.append(learner.eval())
     return learners, record
@@ -214,8 +225,9 @@ def _write_beginnings(
         "learners": [describe_network(learner) for learner in learners],
         "data": {"name": data.name, "source": data.source, "classes": list(data.classes), "shape": list(data.shape)},
     }
-    if place.config.exists():
-        _check_same(place, read_config(place.config), now)
+    before = read_config(place.config) if place.config.exists() else {}
+    if "training" in before:
+        _check_same(place, before, now)
         return
     for k, learner in enumerate(learners):
         if isinstance(learner, DartsLearner):
@@ -224,7 +236,8 @@ def _write_beginnings(
             write_atomic(place.genotype(k), (learner.genotype.to_json() + "\n").encode())
     splits = split(data.train_labels, training.seed, calibration=training.calibration)
     write_config(
-        place.config, {**now, "splits": splits.digests(), "seed": training.seed, "about": about, **circumstances()}
+        place.config,
+        {**before, **now, "splits": splits.digests(), "seed": training.seed, "about": about, **circumstances()},
     )
 
 

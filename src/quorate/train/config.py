@@ -40,6 +40,7 @@ class Training(BaseModel):
         distillation_temperature: softens both answers there.
         average: decay of the moving average of the weights that is kept in the end; 0 for none.
         backbone_rate: learning rate of everything but heads, as a factor of the rate.
+        heads_first: epochs at the beginning in which only heads learn, for networks that were trained before.
         pad: black pixels around an image before the random crop; by default an eighth of its side.
         cutout: side of the square that is hidden; by default half of the image's side, 0 for none.
         mirror: whether half of the images are mirrored; by default where the data set says they mean the same.
@@ -75,6 +76,7 @@ class Training(BaseModel):
     distillation_temperature: Positive = 1.0
     average: Share = 0.0
     backbone_rate: NotNegative = 1.0
+    heads_first: Natural = 0
     pad: Natural | None = None
     cutout: Natural | None = None
     mirror: bool | None = None

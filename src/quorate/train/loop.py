@@ -29,7 +29,7 @@ from quorate.train.config import Training
 from quorate.train.evaluation import Evaluation, channels_of, evaluate, part_of
 from quorate.train.inputs import Part, input_for
 from quorate.train.keeping import Keeper
-from quorate.train.optim import average_decay_at, averaged, learning_rate_at, make_optimiser
+from quorate.train.optim import average_decay_at, averaged, hold_backbone, learning_rate_at, make_optimiser
 from quorate.train.progress import EVERY, Listener, Progress
 from quorate.train.state import AUGMENT, NETWORK, TrainState, epoch_order, seed_for
 from quorate.train.step import Step, make_step
@@ -225,6 +225,7 @@ def _begin(
         momentum=training.momentum,
         weight_decay=training.weight_decay,
         backbone_rate=training.backbone_rate,
+        apart=training.heads_first > 0,
     )
     generator = torch.Generator(device).manual_seed(seed_for(training.seed, number, AUGMENT))
     average = {name: t.clone() for name, t in learner.state_dict().items()} if training.average > 0 else None
@@ -244,6 +245,8 @@ def _train_epoch(run: _Run) -> None:
     state, training, device = run.state, run.training, run.train.device
     order = epoch_order(len(run.train), training.seed, run.number, state.epoch).to(device)
     state.learner.train()
+    if training.heads_first:
+        hold_backbone(state.optimiser, state.epoch < training.heads_first)
     if (set_drop_path := getattr(state.learner, "set_drop_path", None)) is not None:
         set_drop_path(drop_path_at(state.epoch, training.epochs, training.drop_path))
     while state.step < run.steps:
@@ -311,6 +314,8 @@ def _evaluated(run: _Run, part: Part) -> Evaluation | None:
 def _finish(run: _Run, test: Part) -> Fitted:
     """Take the average for the weights where there is one, judge them, write them."""
     learner = run.state.learner
+    if run.training.heads_first:
+        hold_backbone(run.state.optimiser, False)
     if run.state.average is not None:
         learner.load_state_dict(run.state.average)
         run.state.average = None

@@ -14,7 +14,14 @@ from torch import Tensor, nn
 
 from quorate.nets import Learner
 
-__all__ = ["average_decay_at", "averaged", "learning_rate_at", "make_optimiser", "parameter_groups"]
+__all__ = [
+    "average_decay_at",
+    "averaged",
+    "hold_backbone",
+    "learning_rate_at",
+    "make_optimiser",
+    "parameter_groups",
+]
 
 
 def learning_rate_at(step: int, steps: int, rate: float, final_rate: float) -> float:
@@ -39,7 +46,7 @@ def learning_rate_at(step: int, steps: int, rate: float, final_rate: float) -> f
     return final_rate + (rate - final_rate) * (1 + math.cos(math.pi * step / steps)) / 2
 
 
-def parameter_groups(learner: Learner, backbone_rate: float = 1.0) -> list[dict[str, Any]]:
+def parameter_groups(learner: Learner, backbone_rate: float = 1.0, *, apart: bool = False) -> list[dict[str, Any]]:
     """The parameters that want a gradient, heads apart from the rest where their rates differ.
 
     A branch's head is its module ``head``; where that has no parameters, its last linear layer for the classes.
@@ -47,9 +54,10 @@ def parameter_groups(learner: Learner, backbone_rate: float = 1.0) -> list[dict[
     Args:
         learner: any learner.
         backbone_rate: the rate of everything but heads, as a factor of the rate.
+        apart: whether heads are a group of their own at equal rates too.
 
     Returns:
-        Groups for an optimiser, each with its ``names``, ``params`` and ``factor``.
+        Groups for an optimiser, each with its ``names``, ``params`` and ``factor``, and whether they are ``heads``.
 
     Raises:
         ValueError: if no parameter wants a gradient.
@@ -66,15 +74,17 @@ def parameter_groups(learner: Learner, backbone_rate: float = 1.0) -> list[dict[
     if not wanted:
         raise ValueError("no parameter of the learner wants a gradient; call requires_grad_(True) on those to train")
     heads = {id(p) for branch in learner.branches for p in _head(branch, learner.classes)}
-    factors = {name: 1.0 if id(p) in heads else backbone_rate for name, p in wanted.items()}
+    kinds = {name: (1.0, apart or backbone_rate != 1) if id(p) in heads else (backbone_rate, False)
+             for name, p in wanted.items()}  # fmt: skip
     return [
         {
-            "names": [name for name in wanted if factors[name] == factor],
-            "params": [p for name, p in wanted.items() if factors[name] == factor],
-            "factor": factor,
+            "names": [name for name in wanted if kinds[name] == kind],
+            "params": [p for name, p in wanted.items() if kinds[name] == kind],
+            "factor": kind[0],
+            "heads": kind[1],
         }
-        for factor in sorted(set(factors.values()), reverse=True)
-        if factor > 0
+        for kind in sorted(set(kinds.values()), reverse=True)
+        if kind[0] > 0
     ]
 
 
@@ -87,7 +97,12 @@ def _head(branch: nn.Module, classes: int) -> list[nn.Parameter]:
 
 
 def make_optimiser(
-    learner: Learner, *, momentum: float = 0.9, weight_decay: float = 3e-4, backbone_rate: float = 1.0
+    learner: Learner,
+    *,
+    momentum: float = 0.9,
+    weight_decay: float = 3e-4,
+    backbone_rate: float = 1.0,
+    apart: bool = False,
 ) -> torch.optim.SGD:
     """SGD over :func:`parameter_groups`; the rate is set step by step, ``rate * factor``.
 
@@ -96,9 +111,27 @@ def make_optimiser(
         >>> len(make_optimiser(cascade([torch.nn.Linear(4, 3)])).param_groups)
         1
     """
-    groups = parameter_groups(learner, backbone_rate)
+    groups = parameter_groups(learner, backbone_rate, apart=apart)
     fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for g in groups for p in g["params"])
     return torch.optim.SGD(groups, lr=0.0, momentum=momentum, weight_decay=weight_decay, fused=fused)
+
+
+def hold_backbone(optimiser: torch.optim.Optimizer, held: bool) -> None:
+    """Whether everything but heads stands still: no gradient is computed for it, and it gathers no momentum.
+
+    Example:
+        >>> from quorate.nets import cascade
+        >>> body, head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 3)
+        >>> optimiser = make_optimiser(cascade([torch.nn.Sequential(body, head)]), backbone_rate=0.1)
+        >>> hold_backbone(optimiser, True)
+        >>> body.weight.requires_grad, head.weight.requires_grad
+        (False, True)
+    """
+    for group in optimiser.param_groups:
+        if not group["heads"]:
+            for parameter in group["params"]:
+                parameter.requires_grad_(not held)
+                parameter.grad = None
 
 
 def average_decay_at(step: int, decay: float) -> float:

@@ -14,37 +14,14 @@ import torch
 
 from quorate import __version__
 from quorate.errors import QuorateError
-from quorate.nets import DartsLearner, Genotype, Learner
+from quorate.nets.describing import build_network
+from quorate.nets.learner import Learner
 from quorate.store.run import LearnerRecord
 
-__all__ = ["build_network", "circumstances", "describe_network"]
+__all__ = ["circumstances", "rebuilt"]
 
 
-def describe_network(learner: Learner) -> dict[str, Any]:
-    """How to build a learner again, as JSON can say it.
-
-    Example:
-        >>> from quorate.nets import DARTS_V2
-        >>> described = describe_network(DartsLearner(DARTS_V2, channels=4, cells=8))
-        >>> described["kind"], described["channels"], described["exits"]
-        ('darts', 4, [2, 5, 7])
-    """
-    if not isinstance(learner, DartsLearner):
-        return {"kind": "own", "type": type(learner).__qualname__, "exits": learner.num_exits}
-    return {
-        "kind": "darts",
-        "genotype": {"normal": [list(e) for e in learner.genotype.normal],
-                     "reduce": [list(e) for e in learner.genotype.reduce]},
-        "channels": learner.channels,
-        "cells": learner.cells,
-        "classes": learner.classes,
-        "exits": list(learner.exits),
-        "stem": learner.stem,
-        "image_channels": learner.image_channels,
-    }  # fmt: skip
-
-
-def build_network(record: LearnerRecord, k: int) -> Learner:
+def rebuilt(record: LearnerRecord, k: int) -> Learner:
     """The network of a record, with fresh weights.
 
     Args:
@@ -54,14 +31,13 @@ def build_network(record: LearnerRecord, k: int) -> Learner:
     Raises:
         QuorateError: it is the user's own, or what the record says makes no network.
     """
-    network = dict(record.network)
-    if network.pop("kind", None) != "darts":
-        raise QuorateError(f"learner {k} is a network of the user's own: bring it along, own={{{k}: learner}}")
     try:
-        genotype = Genotype(**network.pop("genotype"))
-        return DartsLearner(genotype, **network)
-    except (TypeError, ValueError, KeyError) as error:
-        raise QuorateError(f"learner {k} cannot be built as committee.json says ({error}): train it again") from error
+        network = build_network(record.network)
+    except ValueError as error:
+        raise QuorateError(f"learner {k} {error}") from error
+    if network is None:
+        raise QuorateError(f"learner {k} is a network of the user's own: bring it along, own={{{k}: learner}}")
+    return network
 
 
 def circumstances() -> dict[str, Any]:

@@ -103,8 +103,8 @@ def unpack(state: TrainState, arrays: Arrays, about: dict[str, Any]) -> None:
     wanted = {name: tuple(array.shape) for name, array in pack(state)[0].items()}
     wanted |= {f"momentum/{name}": tuple(p.shape) for name, p in _trained(state.optimiser)}
     found = {name: array.shape for name, array in arrays.items()}
-    young = {name for name in wanted if name.startswith("momentum/")} if not any(about.get(n) for n in _COUNTS) else ()
-    if found != {name: shape for name, shape in wanted.items() if name not in young}:
+    unmoved = {name for group in _momenta(state.optimiser) if not group & found.keys() for name in group}
+    if found != {name: shape for name, shape in wanted.items() if name not in unmoved}:
         odd = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
         raise QuorateError(f"the checkpoint is one of another network or setting (see {', '.join(odd[:3])})")
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
@@ -123,7 +123,9 @@ def unpack(state: TrainState, arrays: Arrays, about: dict[str, Any]) -> None:
     state.epoch, state.step, state.seconds = int(about["epoch"]), int(about["step"]), float(about["seconds"])
 
 
-_COUNTS = ("epoch", "step")
+def _momenta(optimiser: torch.optim.Optimizer) -> list[set[str]]:
+    """The names of the buffers of each group; a group that has not moved yet has none of them."""
+    return [{f"momentum/{name}" for name in group["names"]} for group in optimiser.param_groups]
 
 
 def _trained(optimiser: torch.optim.Optimizer) -> list[tuple[str, Tensor]]:
