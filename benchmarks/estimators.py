@@ -51,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--samples", type=int, default=400)
     parser.add_argument("--problems", type=int, default=4)
+    parser.add_argument("--only", default="", help="estimators whose name holds this")
     given = parser.parse_args()
     torch.set_num_threads(1)
     cases = [
@@ -63,7 +64,7 @@ def main() -> None:
         ("Concrete sample, T = 0.1", "soft", "auto", 0.1),
     ]
     print(f"{given.samples} samples, {given.problems} supernets, torch {torch.__version__}")
-    for name, relaxation, estimator, temperature in cases:
+    for name, relaxation, estimator, temperature in [case for case in cases if given.only in case[0]]:
         config = SearchConfig.model_validate(
             {"relaxation": relaxation, "estimator": estimator, "architectures": 1, "precision": "float32"}
         )

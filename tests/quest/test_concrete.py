@@ -168,7 +168,7 @@ def test_of_two_operations_the_better_one_is_found(relaxation, estimator):
     )
     table = cost_table(4, 2, 8).float()
     state, optimiser = fitting.init(two_operations(), generator()), fitting.make_optimiser(net, config)
-    steps = 20 if relaxation == "soft" else 70  # the soft one evaluates eight operations, and hears of all of them
+    steps = 18 if relaxation == "soft" else 50  # the soft one evaluates eight operations, and hears of all of them
     for step in range(steps):
         batch = told_apart(32, step)
         state, _ = fitting.update(

@@ -44,6 +44,7 @@ def diagnose(logits: Tensor, table_TJO: Tensor) -> Diagnosis:
     """Look at a table.
 
     Example:
+        >>> import torch
         >>> from quorate.quest.penalty import cost_table
         >>> diagnose(torch.zeros(2, 14, 8), cost_table(16, 8, 32)).largest
         0.125
@@ -82,6 +83,7 @@ def warnings_for(logits: Tensor, *, cost_loss: float, data_loss: float, learnt: 
         learnt: whether the logits were to move at all.
 
     Example:
+        >>> import torch
         >>> warnings_for(torch.zeros(2, 14, 8), cost_loss=0.1, data_loss=7.0)
         ['the logits barely moved: the largest probability of an edge is 0.125 on average, 0.125 being chance; ...]
     """

@@ -1,11 +1,11 @@
 """Batch norm by the statistics of the batch, with sums that keep their digits on a CPU.
 
-Shapes: ``N`` samples, ``C`` channels, ``H`` x ``W`` the map; ``R = N H`` rows of ``W C`` numbers in channels-last memory.
+Shapes: ``N`` samples, ``C`` channels, ``H`` x ``W`` the map; in channels-last memory ``N H`` rows of ``W C`` numbers.
 
-The framework's batch norm adds up a channels-last map number after number in float32 (torch 2.13.0 on a CPU): for
-32 x 32 x 32 numbers its mean and variance are off by 1e-5, and its gradient by 7e-4 of the largest, thirty times what
-NCHW gives. In a supernet, where gradients of forty operations meet and mostly cancel, that grows to a few per cent. Here
-each of the ``W`` columns is summed apart, and the columns' sums meet in float64: as fast on large maps, and as exact as NCHW.
+The framework's batch norm adds up a channels-last map number after number in float32 (torch 2.13.0 on a CPU). For 32
+maps of 32 x 32 its mean and variance are off by 1e-5 and its gradient by 7e-4 of the largest, thirty times what NCHW
+gives. In a supernet, where gradients of many operations meet and mostly cancel, that grew to 1.7 per cent. Here each of
+the ``W`` columns is summed apart, and the columns' sums meet in float64: as fast on large maps, as exact as NCHW.
 
 This file does not know what is normalised, nor which statistics are wanted.
 """
@@ -50,7 +50,7 @@ def batch_normalised(x_NCHW: Tensor, scale_C: Tensor | None, bias_C: Tensor | No
 
 
 def _rows(x_NCHW: Tensor) -> Tensor:
-    """The map as ``[R, W C]``: no number is moved."""
+    """The map as ``[N H, W C]``: no number is moved."""
     samples, channels, height, width = x_NCHW.shape
     return x_NCHW.permute(0, 2, 3, 1).reshape(samples * height, width * channels)
 

@@ -144,12 +144,12 @@ class RunFolder:
         self.config = self.path / "config.json"
         self.committee = self.path / "committee.json"
         self.search = self.path / "search"
+        self.genotypes = self.search / "genotypes.json"
         self.votes = self.path / "votes" / "votes.safetensors"
         self.tuning = self.path / "tuning.json"
         self.phases = self.path / "phases.json"
         self.bundle = self.path / "bundle"
         self.report = self.path / "report"
-        self.genotypes = self.search / "genotypes.json"
 
     def learner(self, k: int) -> Path:
         """The folder of one learner."""
