@@ -99,7 +99,7 @@ def stopping(bundle: str, images: Array, calls: int, backend: str) -> None:
     """How soon a core is free after its branch was told to stop, on large batches; and the longest operator."""
     policy = Soft("arrival", 0.0)  # decided by the first vote that arrives
     racing = committee_of(bundle, (0, 1, 2), policy, "parallel", backend, 2)
-    for size in (64,):
+    for size in (1, 128):
         racing._crew = None
         racing(images[:size])
         taken = interleaved({k: [partial(_branch, racing, images[:size], k)] for k in range(3)}, 3)

@@ -137,7 +137,7 @@ class Crew:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"workers must be at least 1, got {size!r}")
         self.networks, self.size, self.patience, self.stops = networks, size, 1.0, Stops()
-        self._kept = max(size, networks.present.shape[1])  # each learner may have a thread that is on its way out
+        self._kept = max(size, int(networks.present.shape[1]))  # each learner may have a thread that is on its way out
         self._muster()
         _CREWS.add(self)
 
@@ -197,9 +197,9 @@ class Crew:
                 inbox.put(task)
 
     def _worker(self, learner: int) -> Inbox | None:
-        """An idle worker, or a new one where fewer branches run than may; if possible the one that ran the learner last.
+        """An idle worker, or a new one where fewer branches run than may; if possible the learner's last one.
 
-        What a learner's branches write stays in the cache of a core. Fetched by another one it costs as much as a branch.
+        What a learner's branches write stays in the cache of a core; fetched by another it costs as much as a branch.
         """
         if sum(not task.told for task in self._busy.values()) >= self.size:
             return None
@@ -236,7 +236,7 @@ class Crew:
                 self.stops.ran(task, now - task.began)
             elif isinstance(outcome, Stopped) and task.told:
                 self.stops.ended(task, task.told, task.began, now)
-            stays = len(self._idle) < self._kept
+            stays: bool = len(self._idle) < self._kept
             if stays:
                 self._idle.append(inbox)
             else:
