@@ -74,6 +74,18 @@ def all_branches(one: Contender, batch: Any) -> None:
             state, _ = networks.run(k, e, state)
 
 
+class Known(RecordedNetworks):
+    """One sample whose votes are known: running a branch takes no time, so that deciding is all that is measured."""
+
+    def first(self, learner: int, inputs: Any, rows: Any) -> Any:
+        """Nothing."""
+        return None
+
+    def run(self, learner: int, exit: int, state: Any) -> tuple[Any, Any]:
+        """What was recorded."""
+        return state, self.probs[exit, learner]
+
+
 def deciding(votes: Votes, committee: Any, policies: Mapping[str, Policy], clock: Clock) -> dict[str, float]:
     """Policy, loop and source over recorded votes; milliseconds an image at batch 256 by policy."""
     probs = np.ascontiguousarray(votes.probs[:, :, :256])
@@ -86,7 +98,7 @@ def deciding(votes: Votes, committee: Any, policies: Mapping[str, Policy], clock
         for kind in (Lazy, Eager):
             seconds = counted = 0.0
             for n in range(256):
-                alone = RecordedNetworks(probs[:, :, [n]], None, committee.networks.chained)
+                alone = Known(probs[:, :, [n]], None, committee.networks.chained)
                 start = clock()
                 verdict, _ = drive(policy, kind(alone, None, 1, lattice.order), 1, lattice)
                 seconds += clock() - start
@@ -129,6 +141,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=["wall", "processor"], default="wall")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=64)
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 32, 256])
     parser.add_argument("--only", choices=["overhead", "deciding", "backends", "savings"], action="append")
     parser.add_argument("--backends", nargs="*")
     parser.add_argument("--cache", type=Path)
@@ -164,7 +177,7 @@ def main() -> None:
     if "savings" in only:
         found = bench(
             contenders, shown.images, shown.labels, policies=policies, cascade=chosen.cascade, rounds=given.rounds,
-            calls=given.calls, clock=clock,
+            batches=given.batches, calls=given.calls, clock=clock,
         )  # fmt: skip
         print()
         say(found, {"measured": given.run.name, "run_on": shown.what, "threads": given.threads, "hardware": hardware,

@@ -136,6 +136,10 @@ def test_graphs_are_joined_without_their_early_heads(darts, saved, tmp_path):
         nodes = onnx.load(place / f"whole_{k}.onnx").graph.node
         assert [node.op_type for node in nodes].count("Gemm") == 1
 
+    (place / "whole_1.onnx").write_bytes(b"no")
+    with pytest.warns(RuntimeWarning, match="the cache is damaged and made anew: .*whole_1.onnx"):
+        open_contender(saved, "onnxruntime", threads=1, cache=tmp_path)
+
 
 def test_without_the_package_that_joins_graphs_branches_run_end_to_end(saved, tmp_path, monkeypatch):
     bundle = tmp_path / "bundle"
@@ -179,7 +183,7 @@ def test_savings_are_those_of_the_same_images(darts):
     assert (static.saved_time, static.saved_macs, static.time_per_macs) == (0, 0, None)
     assert second.macs == one.macs == darts.macs[:, 1].sum()
     assert cheapest.macs == darts.macs.sum(0).min()
-    assert one.predicted == 1000  # a single branch, run for every image
+    assert one.predicted == 1000  # a single branch, run for every image, takes one tick
     assert one.saved_macs == 1 - one.macs / static.macs
     assert one.realised is None  # here a branch takes as long as the ensemble: nothing is promised
     answer = darts.with_policy(Confidence(1, 0.0))(pictures(6))

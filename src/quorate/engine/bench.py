@@ -166,8 +166,7 @@ def bench(
         parts = [slice(start, start + size) for start in range(0, counts[size], size)]
         tasks = {(one.backend, *key): job for one in contenders
                  for key, job in _tasks(one, policies, cascade, sources).items()}  # fmt: skip
-        ways = {(one.backend, *key): calls_ for one in contenders
-                for key, calls_ in _branches(one, images, parts).items()}  # fmt: skip
+        walks = {one.backend: Walk(one.branches, [images[part] for part in parts], clock) for one in contenders}
         answers = {key: [task(images[part]) for part in parts] for key, task in tasks.items()}
         timed: dict[Any, Any] = {
             key: [lambda task=task, part=part: task(images[part]) for part in parts] for key, task in tasks.items()
@@ -177,12 +176,10 @@ def bench(
             if tick is not None:
                 tick(f"batch {size}", done + total * batches.index(size), total * len(batches))
 
-        taken = interleaved({**timed, **ways}, rounds, say, clock)
+        timed |= {(one.backend, "branches"): walks[one.backend].calls for one in contenders}
+        taken = interleaved(timed, rounds, say, clock)
         for one in contenders:
-            table = np.zeros(one.branches.macs.shape)
-            for backend, kind, e, k in ways:
-                if backend == one.backend:
-                    table[e, k] = per_image(taken[backend, kind, e, k], size)
+            table = walks[one.backend].table(size)
             tables[one.backend][size] = table
             rows += _rows(one, size, taken, answers, table, None if labels is None else labels[: counts[size]])
     return Bench(rows, tables, counts, rounds)
@@ -220,18 +217,36 @@ def _tasks(
     return tasks
 
 
-def _branches(one: Contender, images: Any, parts: Sequence[slice]) -> dict[tuple[str, int, int], list[Any]]:
-    """By exit and learner, the branch alone on every batch, which has come so far already."""
-    networks = one.branches.networks
-    ways: dict[tuple[str, int, int], list[Any]] = {}
-    for part in parts:
-        given = prepare(images[part], one.branches.inputs)
+class Walk:
+    """Every branch of a committee on every batch, learner after learner, each timed by itself.
+
+    A branch that ran again and again would find its weights in the caches, which between other branches it does not.
+    """
+
+    def __init__(self, committee: Committee, batches: Sequence[Any], clock: Callable[[], float]) -> None:
+        """Nothing has run yet."""
+        self.committee, self.clock = committee, clock
+        self.calls = [partial(self._walk, b, batch) for b, batch in enumerate(batches)]
+        self._seconds: dict[tuple[int, int], list[list[float]]] = {}
+
+    def _walk(self, b: int, batch: Any) -> None:
+        networks = self.committee.networks
+        given = prepare(batch, self.committee.inputs)
         for k in range(networks.present.shape[1]):
             start = state = networks.first(k, given, np.arange(given.n))
             for e in np.flatnonzero(networks.present[:, k]).tolist():
-                ways.setdefault(("branch", e, k), []).append(partial(networks.run, k, e, state))
-                state = networks.run(k, e, state)[0] if networks.chained else start
-    return ways
+                began = self.clock()
+                after, _ = networks.run(k, e, state)
+                taken = self.clock() - began
+                self._seconds.setdefault((e, k), [[] for _ in self.calls])[b].append(taken)
+                state = after if networks.chained else start
+
+    def table(self, size: int) -> Array:
+        """``[E, K]`` milliseconds per image; the first round warmed up."""
+        table = np.zeros(self.committee.networks.present.shape)
+        for (e, k), seconds_BR in self._seconds.items():
+            table[e, k] = per_image(1e3 * np.array(seconds_BR)[:, 1:].T, size)
+        return table
 
 
 def _rows(

@@ -7,6 +7,8 @@ This file does not know what is measured, nor how branches run.
 
 import hashlib
 import os
+import shutil
+import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +22,7 @@ from quorate.engine.loading import load, open_networks
 from quorate.engine.networks import Array, Networks, State
 from quorate.engine.placement import place as divide
 from quorate.engine.whole import whole_bundle, whole_learners, whole_macs
+from quorate.errors import QuorateError
 from quorate.squad.policies import Static
 from quorate.store.bundle import is_bundle, read_bundle
 from quorate.store.run import RunFolder, read_committee
@@ -122,15 +125,13 @@ def open_contender(
     bundle = Path(path)
     if not is_bundle(path):
         bundle = place / "branches"
-        if not is_bundle(bundle):
-            load(path, build=build).export(bundle, sample=sample)
+        _keep(bundle, lambda: load(path, build=build).export(bundle, sample=sample))
     committee = load(bundle, backend=backend, threads=threads)  # type: ignore[arg-type]
     racing = _racing(bundle, backend, committee, threads)
     if find_spec("onnx") is None:
         whole = _whole(committee, EndToEnd(committee.networks), "cpu")
         return Contender(backend, committee, whole, joined=False, racing=racing)
-    if not is_bundle(place / "whole"):
-        whole_bundle(read_bundle(bundle), place / "whole")
+    _keep(place / "whole", lambda: whole_bundle(read_bundle(bundle), place / "whole"))
     whole = load(place / "whole", backend=backend, threads=threads)  # type: ignore[arg-type]
     return Contender(backend, committee, whole, racing=racing)
 
@@ -148,6 +149,18 @@ def _racing(bundle: Path, backend: str, committee: Committee, threads: int) -> C
 def _whole(committee: Committee, networks: Any, device: Any) -> Committee:
     table = whole_macs(committee.macs, committee.networks.chained)
     return Committee(networks, Static(), table, classes=committee.classes, inputs=committee.inputs, device=device)
+
+
+def _keep(folder: Path, make: Callable[[], None]) -> None:
+    """Have a bundle in the cache; one that was damaged there is made anew."""
+    if folder.exists():
+        try:
+            read_bundle(folder)
+            return
+        except QuorateError as error:
+            warnings.warn(f"the cache is damaged and made anew: {error}", RuntimeWarning, stacklevel=3)
+            shutil.rmtree(folder)
+    make()
 
 
 def _digest(path: str | os.PathLike[str]) -> str:

@@ -228,13 +228,16 @@ class PathPolicy(ABC):
         """The answers of the votes so far, decided in the precision of :meth:`mix`; label -1 where there were none."""
         xp = namespace(state.at)
         num_exits = len(state.waited)
-        silent = state.exit < 0
-        probs = xp.where(silent[:, None], 0.0, self.mix(state.seen))
+        silent, probs, exit_ = state.exit < 0, self.mix(state.seen), xp.asarray(state.exit, copy=True)
+        label, sure = xp.argmax(probs, axis=-1), xp.astype(xp.max(probs, axis=-1), xp.float64)
+        if silent.any():
+            probs, label = xp.where(silent[:, None], 0.0, probs), xp.where(silent, -1, label)
+            exit_, sure = xp.where(silent, num_exits - 1, exit_), xp.where(silent, 0.0, sure)
         learners = np.asarray(state.turn).reshape(state.waited.shape[:2]).max(0) >= 0
         return Verdict(
-            xp.where(silent, -1, xp.argmax(probs, axis=-1)),
-            xp.where(silent, num_exits - 1, state.exit),
-            xp.where(silent, 0.0, xp.astype(xp.max(probs, axis=-1), xp.float64)),
+            label,
+            exit_,
+            sure,
             xp.astype(probs, state.lattice.like.dtype),
             state.passed,
             state.waited,

@@ -263,10 +263,10 @@ class Pool(PathPolicy):
             return np.full(1, top)
         others = probs.copy()
         others[first] = 0
-        entropy = -float(np.sum(probs * np.log(np.maximum(probs, 1e-300))))
+        entropy = -float((probs * np.log(np.maximum(probs, 1e-300))).sum())
         clipped = min(max(top, 1e-6), 1 - 1e-6)
         voters = [vote for vote in seen.votes[:, 0].tolist() if vote >= 0]
-        known = (top, top - float(np.max(others)), entropy, math.log(clipped) - math.log(1 - clipped),
+        known = (top, top - float(others.max()), entropy, math.log(clipped) - math.log(1 - clipped),
                  voters.count(first) / len(voters))  # fmt: skip
         gate, num = self.gates[row].tolist(), len(FEATURES)
         chance = gate[-1]
@@ -283,8 +283,8 @@ class Pool(PathPolicy):
         z = np.zeros(seen.kept.shape[2])
         for k in voters:
             z += weights[k] * seen.kept[k, 0].astype(np.float64)
-        probs = np.exp(z - np.max(z))
-        return probs / np.sum(probs), row
+        probs = np.exp(z - z.max())
+        return probs / probs.sum(), row
 
     def _code(self, depth: Array) -> Array:
         """``[n]``: depth vectors ``[K, n]`` as numbers, learner 0 counting least."""
