@@ -2,7 +2,6 @@
 
 import json as json_
 import os
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +10,6 @@ from quorate.report.tables import check_output, macs, percent, print_table, writ
 
 if TYPE_CHECKING:
     from quorate.engine.bench import Bench
-    from quorate.store.timings import Timing
 
 __all__ = ["bench"]
 
@@ -108,7 +106,7 @@ def bench(
             contenders, shown.images, shown.labels, policies=chosen.policies, cascade=chosen.cascade, sources=sources,
             batches=batches, rounds=rounds, calls=calls, tick=progress,
         )  # fmt: skip
-    timings = [_timing(one.backend, device, count, found) for one in contenders]
+    timings = [found.timing(one.backend, device, count) for one in contenders]
     notes = [*chosen.notes, *(f"{one.backend}: rivals run early heads too, for lack of the package onnx"
                               for one in contenders if not one.joined)]  # fmt: skip
     about = {
@@ -158,38 +156,6 @@ def say(found: "Bench", about: dict[str, Any]) -> None:
 
 def _number(value: float | None, form: str = "{:.2f}") -> str:
     return "-" if value is None else form.format(value)
-
-
-def _timing(backend: str, device: str, threads: int, found: "Bench") -> "Timing":
-    from quorate.store.timings import Timing, this_machine
-
-    return Timing(
-        backend,
-        device if backend == "torch" else "cpu",
-        threads,
-        found.branches[backend],
-        hardware=this_machine(),
-        versions=_versions(),
-        about={
-            "fastest": {str(n): row.source for n, row in found.fastest(backend, "own").items()},
-            "rounds": found.rounds,
-            "images": {str(size): n for size, n in found.images.items()},
-        },
-    )
-
-
-def _versions() -> dict[str, str]:
-    import platform
-
-    from quorate import __version__
-
-    known = {"quorate": __version__, "python": platform.python_version()}
-    for package in ("numpy", "torch", "onnxruntime", "openvino"):
-        try:
-            known[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return known
 
 
 def _first_input(path: Path) -> Any:

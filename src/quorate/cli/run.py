@@ -14,12 +14,11 @@ from quorate.cli.common import progress_on, warning_lines
 from quorate.cli.settings import beneath, settings_in
 from quorate.recipes.config import RunConfig
 from quorate.recipes.runs import RECIPES, bring_your_own
-from quorate.report.tables import percent
 
 if TYPE_CHECKING:
     from quorate.recipes.phases import Phase, Work
 
-__all__ = ["app", "headline"]
+__all__ = ["app"]
 
 PhaseName = Literal["search", "train", "tune", "export", "bench", "evaluate", "report"]
 
@@ -136,7 +135,7 @@ def _called(settings: RunConfig) -> str:
 
 def _last_lines(run: Path, *, json: bool) -> None:
     """Where the report is, and the three numbers that matter."""
-    from quorate.recipes.measuring import read_bench
+    from quorate.cli.report import last_words
     from quorate.report.results import read_results
     from quorate.store.run import RunFolder
 
@@ -147,23 +146,7 @@ def _last_lines(run: Path, *, json: bool) -> None:
 
         print(json_.dumps(results, indent=1))
         return
-    print(f"{place.report / 'index.html'}: {headline(results, read_bench(place))}")
-
-
-def headline(results: dict[str, Any], measured: dict[str, Any] | None) -> str:
-    """Accuracy against the static ensemble, cost saved, time saved."""
-    own, static = results["own"], results["static"]
-    drop = 100 * (own["accuracy"] - static["accuracy"])
-    saved = 1 - own["costs"]["lazy"] / static["costs"]["lazy"]
-    said = [
-        f"accuracy {percent(own['accuracy'])}, {drop:+.2f} points against the static ensemble",
-        f"{percent(saved, 1)} of its MACs saved",
-    ]
-    if measured is not None:
-        rows = [row for row in measured["rows"] if row["name"] == "own" and row["source"] == "lazy"]
-        times = ", ".join(f"{percent(row['saved_time'], 1)} at batch {row['batch']}" for row in rows)
-        said.append(f"time saved {times}")
-    return "; ".join(said)
+    print(f"report: {place.report / 'index.html'} ({last_words(results)})")
 
 
 class _Terminal:

@@ -22,10 +22,13 @@ from quorate.engine.inputs import prepare
 from quorate.engine.networks import Array
 from quorate.engine.timing import Tick, interleaved, per_image, spread
 from quorate.squad.protocol import Policy
+from quorate.store.timings import Timing, these_versions, this_machine
 
-__all__ = ["Bench", "Contender", "Row", "bench"]
+__all__ = ["OWN", "Bench", "Contender", "Row", "bench"]
 
 STATIC, CASCADE = "static ensemble", "cascade of whole learners"
+OWN = "own"
+"""What the committee's own policy is called."""
 
 
 class Contender(NamedTuple):
@@ -104,6 +107,16 @@ class Bench:
             if (row.backend, row.name) == (backend, name) and row.source != "whole":
                 found[row.batch] = min(found.get(row.batch, row), row, key=lambda one: one.milliseconds)
         return found
+
+    def timing(self, backend: str, device: str, threads: int) -> Timing:
+        """What stays in ``costs.json``: milliseconds of every branch, and the fastest source of the own policy."""
+        about = {
+            "fastest": {str(size): row.source for size, row in self.fastest(backend, OWN).items()},
+            "rounds": self.rounds,
+            "images": {str(size): count for size, count in self.images.items()},
+        }
+        branches, where = self.branches[backend], device if backend == "torch" else "cpu"
+        return Timing(backend, where, threads, branches, this_machine(), these_versions(), about)
 
     def as_json(self) -> dict[str, Any]:
         """Ready for ``json.dump``."""

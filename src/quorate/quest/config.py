@@ -10,16 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from quorate.train.config import Count, Natural, NotNegative, Positive, Share
+
 __all__ = ["SELECTORS", "SearchConfig", "Selector"]
 
 Selector = Literal["svgd", "monte-carlo", "greedy", "mode", "random"]
 SELECTORS: tuple[Selector, ...] = ("svgd", "monte-carlo", "greedy", "mode", "random")
-
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class SearchConfig(BaseModel):

@@ -6,29 +6,25 @@ milliseconds; what was saved stands in ``report/bench.json``.
 This file does not know how anything is timed.
 """
 
-import platform
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from quorate import __version__
 from quorate.data.dataset import Dataset
-from quorate.engine.bench import Bench, bench
+from quorate.engine.bench import OWN, Bench, bench
 from quorate.engine.contenders import open_contender
 from quorate.engine.onnx_networks import usable_cores
 from quorate.engine.timing import Tick
 from quorate.store.faults import on_disk
 from quorate.store.run import RunFolder
 from quorate.store.schema import read_document, write_document
-from quorate.store.timings import Timing, this_machine, update_timings
+from quorate.store.timings import update_timings
 
-__all__ = ["BACKEND", "measure_run", "read_bench", "versions"]
+__all__ = ["BACKEND", "measure_run", "read_bench"]
 
 BACKEND = "onnxruntime"
 SCHEMA, VERSION = "quorate.bench", 1
-OWN = "own"
 
 
 def measure_run(
@@ -73,8 +69,7 @@ def measure_run(
             tick=tick,
         )
         shape = one.branches.macs.shape
-    timing = Timing(BACKEND, "cpu", count, found.branches[BACKEND], this_machine(), versions(),
-                    {"rounds": found.rounds, "images": {str(size): n for size, n in found.images.items()}})  # fmt: skip
+    timing = found.timing(BACKEND, "cpu", count)
     for folder in (place.path, place.bundle):
         update_timings(folder, [timing], (shape[0], shape[1]))
     with on_disk(place.report, "written"):
@@ -93,19 +88,3 @@ def read_bench(place: RunFolder) -> dict[str, Any] | None:
     """
     path = place.report / "bench.json"
     return read_document(path, SCHEMA, VERSION) if path.exists() else None
-
-
-def versions() -> dict[str, str]:
-    """Of everything that takes part in running a committee.
-
-    Example:
-        >>> sorted(versions())[:2]
-        ['numpy', 'onnxruntime']
-    """
-    known = {"quorate": __version__, "python": platform.python_version()}
-    for package in ("numpy", "torch", "onnxruntime", "openvino"):
-        try:
-            known[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return known

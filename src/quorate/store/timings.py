@@ -14,6 +14,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from quorate.squad.checks import check_macs
 from quorate.store.faults import on_disk, short
 from quorate.store.schema import read_document, write_document
 
-__all__ = ["Timing", "best_fit", "read_timings", "this_machine", "update_timings", "write_timings"]
+__all__ = ["Timing", "best_fit", "read_timings", "these_versions", "this_machine", "update_timings", "write_timings"]
 
 SCHEMA, VERSION, NAME = "quorate.costs", 1, "costs.json"
 
@@ -95,6 +96,22 @@ def this_machine() -> dict[str, Any]:
         ['cores', 'machine', 'processor']
     """
     return {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count() or 1}
+
+
+def these_versions() -> dict[str, str]:
+    """The versions of everything that takes part in running a committee, as measurements and reports name them.
+
+    Example:
+        >>> sorted(these_versions())[:2]
+        ['numpy', 'onnxruntime']
+    """
+    known = {"python": platform.python_version()}
+    for package in ("quorate", "numpy", "torch", "onnxruntime", "openvino"):
+        try:
+            known[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return known
 
 
 def write_timings(folder: str | os.PathLike[str], timings: Iterable[Timing]) -> Path:
