@@ -9,7 +9,6 @@ from quorate.cli import main
 from quorate.cli.settings import settings_in, toml_of
 from quorate.recipes.config import RunConfig
 from quorate.recipes.runs import RECIPES, bring_your_own
-from quorate.recipes.wishes import wish_of
 from quorate.train import Training
 
 
@@ -54,6 +53,10 @@ def test_one_seed_and_one_calibration_split_are_everywhere():
         ({"genotype": ["DARTS_V1"], "match_macs": "runs/a"}, "give one of genotype, genotypes and match_macs"),
         ({"genotype": ["DARTS_V1", "DARTS_V2"], "learners": 3}, "one for each of 3, got 2"),
         ({"training": {"seed": 3}}, "the run has one seed, 0, got 3 for its training"),
+        ({"wish": {"budget": "much"}}, "budget must be a number such as 200M"),
+        ({"wish": {"budget": "-5M"}}, "budget must be positive"),
+        ({"wish": {"policies": []}}, "policies must name at least one family"),
+        ({"wish": {"cost": "milliseconds", "batch": 8}}, "milliseconds of batches of 8"),
         ({"epochs": 3}, "Extra inputs are not permitted"),
     ],
 )
@@ -72,10 +75,8 @@ def test_how_many_learners():
 
 def test_a_wish_in_words():
     config = RunConfig.model_validate({"wish": {"budget": "1.5M", "cost": "free-running"}})
-    assert wish_of(config.wish).budget == 1.5e6
-    assert wish_of(RunConfig().wish).max_drop == 0.5
-    with pytest.raises(ValueError, match="budget must be a number such as 200M"):
-        wish_of(RunConfig.model_validate({"wish": {"budget": "much"}}).wish)
+    assert config.wish.as_wish().budget == 1.5e6
+    assert RunConfig().wish.as_wish().max_drop == 0.5
 
 
 def test_settings_go_to_toml_and_back(tmp_path):
