@@ -9,6 +9,8 @@ from quorate.cli import main
 from quorate.cli.settings import settings_in, toml_of
 from quorate.recipes.config import RunConfig
 from quorate.recipes.runs import RECIPES, bring_your_own
+from quorate.store.phases import Phases
+from quorate.store.run import write_config
 from quorate.train import Training
 
 
@@ -93,6 +95,7 @@ def configured(monkeypatch):
 
     def instead(config, run, *args, **keywords):
         seen.append((config, run))
+        return Phases(run / "phases.json", {"train": ("key", 1.5)})
 
     monkeypatch.setattr("quorate.recipes.phases.run_phases", instead)
 
@@ -130,6 +133,35 @@ def test_without_a_recipe_the_images_are_the_users(configured):
 def test_seeds_are_runs_of_their_own(configured):
     configured("digits", "--seeds", "3", "--run", "runs/x")
     assert [(config.seed, run.name) for config, run in configured.seen] == [(s, f"x-seed{s}") for s in range(3)]
+
+
+def test_the_configuration_of_a_run_can_be_repeated_with_other_seeds(configured, tmp_path):
+    recorded = RunConfig(seed=3).seeded().model_dump(mode="json")
+    write_config(tmp_path / "config.json", {"run": recorded})
+    configured("--config", str(tmp_path / "config.json"), "--seeds", "2")
+    assert [config.seeded().training.seed for config, _ in configured.seen] == [3, 4]
+    assert configured("--config", str(tmp_path / "config.json"), "--seed", "7").seeded().search.seed == 7
+
+
+def test_a_run_that_stops_early_is_json_too(configured, capsys):
+    configured("digits", "--run", "runs/x", "--json")
+    assert json.loads(capsys.readouterr().out) == [{"run": "runs/x", "seconds": {"train": 1.5}}]
+
+
+@pytest.mark.parametrize(
+    ("data", "called"),
+    [
+        ("folder:.", "photos.v2"),
+        ("folder:../photos.v2/", "photos.v2"),
+        ("arrays:mine.npz", "mine"),
+        ("cifar10", "cifar10"),
+    ],
+)
+def test_a_run_is_called_as_its_images(configured, tmp_path, monkeypatch, data, called):
+    (tmp_path / "photos.v2").mkdir()
+    monkeypatch.chdir(tmp_path / "photos.v2")
+    configured("--data", data)
+    assert configured.seen[-1][1].as_posix() == f"runs/{called}"
 
 
 @pytest.mark.parametrize(
