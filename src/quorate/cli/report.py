@@ -217,12 +217,16 @@ def merge(runs: list[Path], out: Path | None, root: Path | None, max_drop: float
     if out is not None and out.suffix not in (".json", ".csv", ".html"):
         raise ValueError(f"of several runs the output must end in .json, .csv or .html, got {out.name!r}")
     check_place(out)
+    places = [run.resolve() for run in runs]
+    if twice := [str(run) for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
+        raise ValueError(f"each run counts once, got {' and '.join(twice)}, which are one folder: name it once")
     found = []
     with progress_on() as progress:
         for run in runs:
             parts = run_parts(run)
-            votes = votes_of(parts, partial(dataset_of, parts, None, root))
-            found.append(results_for(parts, votes, max_drop=max_drop, progress=progress))
+            with held(run):
+                votes = votes_of(parts, partial(dataset_of, parts, None, root))
+                found.append(results_for(parts, votes, max_drop=max_drop, progress=progress))
     merges = merged(found)
     rows = as_rows(merges)
     if out is not None and out.suffix == ".html":
