@@ -61,3 +61,17 @@ def test_the_tables_are_a_page():
     tree_of(page)
     assert "85.00 % ± 7.07 (n = 2)" in page
     assert "<b>" not in page
+
+
+def test_others_are_judged_by_the_wish_that_the_run_was_tuned_for(tmp_path):
+    from types import SimpleNamespace
+
+    from quorate.cli.run_parts import allowed
+    from quorate.store.run import RunFolder
+    from quorate.store.schema import write_document
+
+    parts = SimpleNamespace(place=RunFolder(tmp_path))
+    assert allowed(parts) == 0.5
+    for wished, drop in ((2.0, 2.0), (None, 0.5)):
+        write_document(parts.place.tuning, "quorate.tuning", 1, {"wish": {"max_drop": wished}})
+        assert allowed(parts) == drop

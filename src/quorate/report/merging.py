@@ -17,7 +17,8 @@ __all__ = ["MEASURES", "Merged", "Statistic", "as_page", "as_rows", "as_table", 
 
 Document = Mapping[str, Any]
 
-ELSEWHERE = {"seed", "root", "run", "device", "jobs", "threads", "measuring", "checkpoint_seconds", "recipe", "selector"}
+ELSEWHERE = {"recipe", "selector", "seed", "root", "run", "device", "jobs", "threads", "measuring",
+             "checkpoint_seconds"}  # fmt: skip
 """Settings in which repetitions may differ, and those that stand in columns of their own."""
 MEASURES = ("accuracy", "f-m", "f-mt", "lazy", "free-running", "ece")
 POLICIES = ("SQUAD, mean", "SQUAD, t-test", "pool, gate, depth-first", "cascade of whole learners",
@@ -78,7 +79,9 @@ def _kinds(results: Sequence[Document]) -> list[tuple[str, str, str]]:
     for (data, recipe, selector), mine in zip(named, settings, strict=True):
         same = [other for name, other in zip(named, settings, strict=True) if name == (data, recipe, selector)]
         odd = {name: [other.get(name) for other in same] for name in mine}
-        said = [_apart(name, mine[name], values) for name, values in odd.items() if any(v != mine[name] for v in values)]
+        said = [
+            _apart(name, mine[name], values) for name, values in odd.items() if any(v != mine[name] for v in values)
+        ]
         kinds.append((data, ", ".join([recipe, *filter(None, said)]), selector))
     return kinds
 
@@ -102,9 +105,11 @@ def _settings(results: Document) -> dict[str, Any]:
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in table.items():
+        if name in ELSEWHERE:
+            continue
         if isinstance(value, Mapping):
             found |= _flat(value, f"{above}{name}.")
-        elif name not in ELSEWHERE:
+        else:
             found[f"{above}{name}"] = value
     return found
 
