@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from quorate import __version__
 from quorate.cli.common import calibration_of, describe, progress_on, votes_at
-from quorate.recipes.wishes import amount
+from quorate.recipes.config import amount
 from quorate.report.figures import check_figure
 from quorate.report.frontier import draw_frontier
 from quorate.report.tables import check_place, macs, percent, print_table

@@ -12,11 +12,27 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from quorate.quest.config import SearchConfig
+from quorate.squad import Wish
 from quorate.train.config import Count, Natural, Training
 
-__all__ = ["Measuring", "RunConfig", "Selector", "WishConfig"]
+__all__ = ["Measuring", "RunConfig", "Selector", "WishConfig", "amount"]
 
 Selector = Literal["svgd", "monte-carlo", "greedy", "mode", "random"]
+
+
+def amount(text: str) -> float:
+    """A number with K, M or G behind it.
+
+    Example:
+        >>> amount("200M"), amount("1.5k"), amount("12")
+        (200000000.0, 1500.0, 12.0)
+    """
+    units = {"k": 1e3, "m": 1e6, "g": 1e9}
+    number, unit = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1.0)
+    try:
+        return float(number) * unit
+    except ValueError as error:
+        raise ValueError(f"budget must be a number such as 200M or 1.5G, got {text!r}") from error
 
 
 class WishConfig(BaseModel):
@@ -43,6 +59,24 @@ class WishConfig(BaseModel):
     policies: tuple[Literal["static", "squad", "confidence", "cascade", "soft", "agreement", "pool"], ...] = (
         "static", "squad", "confidence", "cascade", "soft", "agreement", "pool",
     )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _can_be_meant(self) -> Self:
+        """Now, not after hours of training."""
+        self.as_wish()
+        if not self.policies:
+            raise ValueError("policies must name at least one family to choose from")
+        return self
+
+    def as_wish(self) -> Wish:
+        """What it says, as :func:`quorate.squad.tune` wants it.
+
+        Example:
+            >>> WishConfig(budget="200M").as_wish().budget
+            200000000.0
+        """
+        budget = None if self.budget is None else amount(self.budget)
+        return Wish(max_drop=self.max_drop, budget=budget, cost=self.cost, batch=self.batch)
 
 
 class Measuring(BaseModel):
@@ -159,6 +193,11 @@ class RunConfig(BaseModel):
         if len(self.genotype) > 1 and self.learners not in (None, len(self.genotype)):
             raise ValueError(
                 f"genotype must be one for all learners or one for each of {self.learners}, got {len(self.genotype)}"
+            )
+        if self.wish.cost == "milliseconds" and self.wish.batch not in self.measuring.batches:
+            raise ValueError(
+                f"the wish is for milliseconds of batches of {self.wish.batch}, measured are {self.measuring.batches}: "
+                "give --measuring.batches for it"
             )
         for name in ("search", "training"):
             if (own := getattr(self, name).seed) not in (0, self.seed):
