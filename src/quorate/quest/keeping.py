@@ -35,10 +35,13 @@ from quorate.train.checkpoint import load_checkpoint, remove_checkpoints, save_c
 __all__ = ["CHANGEABLE", "Kept", "PredictionFolder", "as_arrays"]
 
 SCHEMA, VERSION = "quorate.search", 1
-CHANGEABLE = (
-    "checkpoint_seconds", "rounds", "pool", "ppd_weight", "repulsion", "sigma", "svgd_steps", "svgd_rate",
-    "svgd_momentum", "recompute", "scoring_images", "estimation_images",
+SELECTED = (
+    "rounds", "pool", "ppd_weight", "repulsion", "sigma", "svgd_steps", "svgd_rate", "svgd_momentum",
+    "scoring_images", "estimation_images",
 )  # fmt: skip
+"""Settings of selectors, written beside each committee: those of one run may have been made with different ones."""
+
+CHANGEABLE = ("checkpoint_seconds", "recompute", *SELECTED)
 """Settings that leave the phases as they are: another value takes up the same search."""
 
 
