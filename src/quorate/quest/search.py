@@ -209,7 +209,7 @@ def _committees(
         genotypes[name] = selectors()[name](problem)
         costs = [_macs_of(one, config, material, data) for one in genotypes[name]]
         rows[name] = row_for(scorer(genotypes[name]), labels, costs)
-    _write(kept, genotypes, rows, config)
+    _write(kept, genotypes, rows, config, data.name)
     return Found(genotypes, rows, logits, kept.history())
 
 
@@ -234,7 +234,7 @@ def _of_weights(kept: Kept, config: SearchConfig) -> str:
 
 
 def _write(
-    kept: Kept, genotypes: Mapping[str, Sequence[Genotype]], rows: Mapping[str, Row], config: SearchConfig
+    kept: Kept, genotypes: Mapping[str, Sequence[Genotype]], rows: Mapping[str, Row], config: SearchConfig, data: str
 ) -> None:
     """``genotypes.json`` and the drawings; what other selectors found before stays."""
     path, before = kept.run.genotypes, {}
@@ -262,4 +262,4 @@ def _write(
                 stale.unlink(missing_ok=True)
             for k, one in enumerate(chosen):
                 draw_genotype(one, Path(drawings / f"{name}-{k}.svg"), f"{name}, learner {k}")
-    write_genotypes(path, found, {"config": config.model_dump(mode="json")})
+    write_genotypes(path, found, {"data": data, "config": config.model_dump(mode="json")})
