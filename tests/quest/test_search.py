@@ -207,6 +207,14 @@ def test_killed_after_the_last_step_of_an_epoch_it_goes_on(tmp_path, epoch, monk
     assert without_seconds(got.history) == without_seconds(wanted.history)
 
 
+def test_a_supernet_made_anew_has_its_whole_history_again(tmp_path):
+    first = find(tmp_path)
+    (tmp_path / "search/supernet.safetensors").unlink()
+    again = find(tmp_path)
+    assert torch.equal(again.logits, first.logits)
+    assert without_seconds(again.history) == without_seconds(first.history)
+
+
 def test_settings_of_selectors_are_written_beside_their_committees(tmp_path):
     find(tmp_path)
     find(tmp_path, TINY.model_copy(update={"rounds": 1}), selectors=("random",))

@@ -92,6 +92,11 @@ class Kept:
         write_weights(self.folder / f"{phase}.safetensors", arrays, {**about, "identity": self.identity})
         remove_checkpoints(self.folder / "checkpoint" / phase)
 
+    def forget(self, phase: str) -> None:
+        """Remove what a phase ended with: what it began with is made anew, and its lines of the history with it."""
+        with on_disk(path := self.folder / f"{phase}.safetensors", "written"):
+            path.unlink(missing_ok=True)
+
     def checkpoint(self, phase: str) -> tuple[Arrays, dict[str, Any]] | None:
         """Where a phase stood."""
         found = load_checkpoint(self.folder / "checkpoint" / phase)

@@ -172,6 +172,7 @@ def _phases(
     device = costs.table.device
     if (found := kept.finished(SUPERNET)) is None:
         phase = begin(SUPERNET, supernet, config, material, kept, costs, flat_logits(device), listen, weights=True)
+        kept.forget(POSTERIOR)
         kept.cut(phase.epoch)
         logits = run_supernet(phase).state.logits.value
         arrays = as_arrays({**dict(supernet.named_parameters()), "logits": logits})
