@@ -14,6 +14,7 @@ from quorate.store.run import RunFolder, read_config
 from quorate.train.config import TrainConfig
 
 if TYPE_CHECKING:
+    from quorate.data.dataset import Dataset
     from quorate.store.run import CommitteeRecord
 
 __all__ = ["app", "from_file", "warning_lines"]
@@ -72,7 +73,8 @@ def train(
 
     data = load(settings.data, root=settings.root, side=settings.side, seed=settings.seed)
     run = settings.run or Path("runs") / settings.data.partition(":")[0]
-    genotypes, names = _genotypes(settings, run)
+    with warning_lines():
+        genotypes, names = _genotypes(settings, run, data)
     learners = build_learners(
         genotypes,
         channels=settings.channels,
@@ -119,14 +121,15 @@ def _as_json(committee: "CommitteeRecord", run: Path, *, votes: bool) -> dict[st
     return {"run": str(run), "votes": str(RunFolder(run).votes) if votes else None, "learners": members}
 
 
-def _genotypes(settings: TrainConfig, run: Path) -> tuple[list[Any], list[str]]:
+def _genotypes(settings: TrainConfig, run: Path, data: "Dataset") -> tuple[list[Any], list[str]]:
     """The architectures that were named; else those that a search found here or elsewhere; else DARTS_V2."""
     from quorate.nets import read_genotype
-    from quorate.recipes.committee import found_by_search
+    from quorate.recipes.committee import found_by_search, warn_of_overlap
 
     where = settings.genotypes or (run if RunFolder(run).genotypes.exists() and not settings.genotype else None)
     if where is not None:
         genotypes, selector = found_by_search(where, settings.selector, settings.learners)
+        warn_of_overlap(where, data, settings.seed, settings.calibration)
         return list(genotypes), [f"{k} {selector}" for k in range(len(genotypes))]
     found = [read_genotype(given) for given in settings.genotype or ("DARTS_V2",)]
     found = found * (settings.learners or 1) if len(found) == 1 else found
