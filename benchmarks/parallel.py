@@ -12,6 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,6 @@ from quorate.engine import Committee
 from quorate.engine.answer import Answer
 from quorate.engine.inputs import prepare
 from quorate.engine.loading import open_networks
-from quorate.engine.networks import Networks
 from quorate.engine.timing import interleaved
 from quorate.squad import Policy, Rule, Soft, costs, drive
 from quorate.squad.loop import Recorded
@@ -31,41 +31,18 @@ from quorate.store.bundle import read_bundle
 Array = np.ndarray[Any, Any]
 
 
-class Some:
-    """Some learners of a committee's networks."""
-
-    def __init__(self, networks: Any, learners: Sequence[int]) -> None:
-        self._all, self._learners = networks, list(learners)
-        self.present, self.classes, self.chained = (
-            networks.present[:, self._learners],
-            networks.classes,
-            networks.chained,
-        )
-        self.backend, self.device, self.threads = networks.backend, networks.device, networks.threads
-        self.take, self.join = networks.take, networks.join
-
-    def first(self, learner: int, inputs: Any, rows: Array) -> Any:
-        """As the learner of all."""
-        return self._all.first(self._learners[learner], inputs, rows)
-
-    def run(self, learner: int, exit: int, state: Any) -> Any:
-        """As the learner of all."""
-        return self._all.run(self._learners[learner], exit, state)
-
-    def run_until(self, learner: int, exit: int, state: Any, stop: Any) -> Any:
-        """As the learner of all."""
-        return self._all.run_until(self._learners[learner], exit, state, stop)
-
-
 def committee_of(
     bundle: str, learners: Sequence[int], policy: Policy, source: Any, backend: str, workers: int
 ) -> Committee:
     """Some learners of a bundle, each branch on one thread."""
     read = read_bundle(bundle)
-    networks: Networks = Some(open_networks(read, backend, 1), learners)
+    some = replace(
+        read, branches=tuple(tuple(row[k] for k in learners) for row in read.branches),
+        inputs=tuple(read.inputs[k] for k in learners), names=tuple(read.names[k] for k in learners),
+    )  # fmt: skip
     return Committee(
-        networks, policy, read.macs[:, list(learners)], classes=read.classes,
-        inputs=[read.inputs[k] for k in learners], source=source, workers=workers,
+        open_networks(some, backend, 1), policy, read.macs[:, list(learners)], classes=read.classes,
+        inputs=some.inputs, source=source, workers=workers,
     )  # fmt: skip
 
 
@@ -122,7 +99,7 @@ def stopping(bundle: str, images: Array, calls: int, backend: str) -> None:
     """How soon a core is free after its branch was told to stop, on large batches; and the longest operator."""
     policy = Soft("arrival", 0.0)  # decided by the first vote that arrives
     racing = committee_of(bundle, (0, 1, 2), policy, "parallel", backend, 2)
-    for size in (1, 64, 128):
+    for size in (1, 128):
         racing._crew = None
         racing(images[:size])
         taken = interleaved({k: [partial(_branch, racing, images[:size], k)] for k in range(3)}, 3)
@@ -239,7 +216,7 @@ def main() -> None:
     if "predicted" in asked.parts:
         predicted(asked.bundle, images[: asked.count], asked.rounds, asked.backend)
     if "runtimes" in asked.parts:
-        runtimes(asked.bundle, asked.int8, images[:1024], labels[:1024], asked.rounds, asked.threads)
+        runtimes(asked.bundle, asked.int8, images[:512], labels[:512], asked.rounds, asked.threads)
     print(f"load {os.getloadavg()[0]:.1f}")
 
 

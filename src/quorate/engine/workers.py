@@ -137,7 +137,7 @@ class Crew:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"workers must be at least 1, got {size!r}")
         self.networks, self.size, self.patience, self.stops = networks, size, 1.0, Stops()
-        self._kept = max(size, networks.present.shape[1])  # each learner may have a thread that is on its way out
+        self._kept = max(size, int(networks.present.shape[1]))  # each learner may have a thread that is on its way out
         self._muster()
         _CREWS.add(self)
 
@@ -147,6 +147,7 @@ class Crew:
         self._calls: list[Call] = []
         self._busy: dict[int, Task] = {}
         self._idle: list[Inbox] = []
+        self._home: dict[int, Inbox] = {}
         self._inboxes: dict[Inbox, threading.Thread] = {}
         weakref.finalize(self, _dismiss, self._inboxes).atexit = False
 
@@ -156,9 +157,10 @@ class Crew:
         return len(self._inboxes)
 
     def begin(self, call: Call) -> None:
-        """Let a call take part."""
+        """Let a call take part, and begin with it."""
         with self.lock:
             self._calls.append(call)
+            self.dispatch()
 
     def end(self, call: Call) -> None:
         """Stop all that runs for a call."""
@@ -185,21 +187,29 @@ class Crew:
             for offer in sorted(call.offers()):
                 if offer.learner in self._busy:
                     continue
-                inbox = self._worker()
+                inbox = self._worker(offer.learner)
                 if inbox is None and not offer.unwanted and self._make_room(call):
-                    inbox = self._worker()
+                    inbox = self._worker(offer.learner)
                 if inbox is None:
                     break
+                self._home[offer.learner] = inbox
                 task = self._busy[offer.learner] = call.take(offer.learner)
                 inbox.put(task)
 
-    def _worker(self) -> Inbox | None:
-        """An idle worker, or a new one where fewer branches run than may."""
+    def _worker(self, learner: int) -> Inbox | None:
+        """An idle worker, or a new one where fewer branches run than may; if possible the learner's last one.
+
+        What a learner's branches write stays in the cache of a core; fetched by another it costs as much as a branch.
+        """
         if sum(not task.told for task in self._busy.values()) >= self.size:
             return None
         if self._idle:
-            return self._idle.pop()
-        inbox: Inbox = queue.SimpleQueue()
+            home = self._home.get(learner)
+            others = [inbox for inbox in self._idle if inbox not in self._home.values()]
+            inbox = home if home in self._idle else (others or self._idle)[-1]
+            self._idle.remove(inbox)
+            return inbox
+        inbox = queue.SimpleQueue()
         self._inboxes[inbox] = threading.Thread(
             target=_work, args=(inbox, self.networks, weakref.ref(self)), name="quorate-worker", daemon=True
         )
