@@ -133,7 +133,7 @@ class Stoppable(Protocol):
 
 
 def softmax(logits_nC: Array) -> Array:
-    """Logits as probabilities, in at least float32; a row with a NaN or an infinity is NaN throughout.
+    """Logits as probabilities, in at least float32; a row with a NaN or an infinite largest logit is NaN throughout.
 
     Example:
         >>> softmax(np.array([[0.0, np.log(3.0)]])).round(2)

@@ -210,10 +210,11 @@ class Crew:
             self._idle.remove(inbox)
             return inbox
         inbox = queue.SimpleQueue()
-        self._inboxes[inbox] = threading.Thread(
+        thread = threading.Thread(
             target=_work, args=(inbox, self.networks, weakref.ref(self)), name="quorate-worker", daemon=True
         )
-        self._inboxes[inbox].start()
+        thread.start()  # before it counts: one that the system refuses is not waited for at the end
+        self._inboxes[inbox] = thread
         return inbox
 
     def _make_room(self, call: Call) -> bool:
