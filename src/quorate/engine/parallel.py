@@ -257,12 +257,7 @@ class Arrival:
             if isinstance(result, Refused):
                 raise result.reason
             if not isinstance(result, BaseException):
-                classes = self.networks.classes
-                if result.shape == (len(rows), classes):
-                    return task, rows, result
-                result = ValueError(
-                    f"a branch must give {classes} numbers for each of {len(rows)} samples, got {result.shape}"
-                )
+                return task, rows, result
             self._fail(task.learner, task.exit, f"{type(result).__name__}: {result}")
             return None
         return None

@@ -220,7 +220,7 @@ def best_fit(
 def _names_by_size(given: Any) -> bool:
     """Whether it says for batch sizes, as JSON writes them, who was the fastest."""
     return isinstance(given, Mapping) and all(
-        str(size).isdecimal() and 0 < int(str(size)[:9]) and len(str(size)) < 10 and isinstance(name, str)
+        str(size).isdecimal() and int(str(size)[:9]) > 0 and len(str(size)) < 10 and isinstance(name, str)
         for size, name in given.items()
     )
 
