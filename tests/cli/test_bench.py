@@ -1,5 +1,7 @@
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,7 +100,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(run, tmp_path, capsys):
     for arguments, message in (
         ([bundle], "exits on noise mean nothing: name images with --data NAME or --images FOLDER"),
         ([bundle, "--noise", "--data", "digits"], "give one of --data, --images and --noise"),
-        ([bundle, "--images", str(tmp_path / "few.npy")], "holds 2 images, 8 are needed"),
+        ([bundle, "--images", str(tmp_path / "few.npy")], "holds 2 images, 4 are needed"),
         ([bundle, "--images", str(tmp_path / "broken.npy")], "neither a folder of pictures nor a .npy"),
         ([bundle, "--noise", "--backends", "torch"], "backend must be one that can run"),
         ([bundle, "--noise", "--policies", "nobody"], "policy must be squad"),
@@ -110,6 +112,27 @@ def test_what_cannot_be_measured_is_refused_in_one_line(run, tmp_path, capsys):
         (line,) = capsys.readouterr().err.splitlines()
         assert message in line
     assert not (run / "bundle" / "costs.json").exists()
+
+
+def test_one_image_is_enough_for_batches_of_one(run, tmp_path, capsys):
+    np.save(tmp_path / "one.npy", np.zeros((1, 8, 8, 1), np.uint8))
+    arguments = ["--images", str(tmp_path / "one.npy"), "--batches", "1", "--rounds", "1", "--threads", "1", "--dry"]
+    assert main(["bench", str(run / "bundle"), *arguments, "--backends", "onnxruntime", "--cache", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "batches of 1, 1 images a round" in printed
+    assert "Fastest at batches of 1 on onnxruntime" in printed
+
+
+def test_noise_says_what_branches_take_and_not_which_source_is_the_fastest(run, tmp_path, capsys):
+    bundle = Path(shutil.copytree(run / "bundle", tmp_path / "bundle"))
+    arguments = ["--noise", "--backends", "onnxruntime", "--cache", str(tmp_path / "cache"), *QUICK]
+    assert main(["bench", str(bundle), *arguments]) == 0
+    assert "Fastest" not in capsys.readouterr().out
+    committee = quorate.load(bundle, threads=1)
+    assert sorted(committee.milliseconds) == [1, 4]
+    assert committee.timings[0].fastest == {}
+    with pytest.warns(UserWarning, match="nobody measured here which source is the fastest"):
+        quorate.load(bundle, source="auto", threads=1)
 
 
 def test_noise_is_called_noise_and_a_dry_run_writes_nothing(run, tmp_path, capsys):

@@ -1,6 +1,7 @@
 import csv
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from quorate.engine import Committee, InputSpec
 from quorate.nets import attach_exits
 from quorate.squad import Rule, Votes
 from quorate.store import write_policy, write_votes
+from quorate.store.bundle import read_bundle, write_manifest
 from quorate.store.timings import Timing, this_machine, write_timings
 
 SPEC = InputSpec(8, 8, 3, (0.5, 0.5, 0.5), (0.3, 0.3, 0.3))
@@ -112,7 +114,23 @@ def test_auto_takes_what_was_measured_to_be_the_fastest_here(bundle, tmp_path):
     assert committee(images[:1]).arrival is not None
     assert committee(images).arrival is None
     write_timings(measured, [dataclasses.replace(here, hardware={"processor": "another"})])
-    assert quorate.load(measured, source="auto", threads=1).fastest(1) == "lazy"
+    with pytest.warns(UserWarning, match="nobody measured here"):
+        assert quorate.load(measured, source="auto", threads=1).fastest(1) == "lazy"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names must be text here")
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_names_that_are_no_text_are_written_all_the_same(bundle, photos, tmp_path, capsys, flags):
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.png"))
+    shutil.copy(photos / "0.png", odd)
+    out = tmp_path / "answers.csv"
+    assert main(["predict", str(bundle), str(odd), "--threads", "1", "--out", str(out), *flags]) == 0
+    assert "udcff.png" in out.read_text(encoding="utf-8")
+
+
+def test_int8_is_refused_before_any_work_where_there_is_something_already(photos, capsys):
+    assert main(["export", "nowhere", str(photos), "--int8"]) == 2
+    assert "the bundle must be a new or an empty folder" in capsys.readouterr().err
 
 
 def test_predict_needs_no_torch(bundle, photos):
@@ -138,6 +156,19 @@ def test_info_of_a_bundle(bundle, capsys):
     said = capsys.readouterr().out
     assert "SQUAD, mean above 0.55" in said
     assert "learner 1" in said
+
+
+def test_what_a_bundle_says_about_itself_does_not_replace_what_it_is(bundle, tmp_path, capsys):
+    forged = Path(shutil.copytree(bundle, tmp_path / "forged"))
+    found = read_bundle(forged)
+    names = ("macs", "classes", "branches", "inputs", "names", "chained")
+    about = {"kind": "policy", "macs": 3, "about": 4, "learners": [], "note": "forged"}
+    write_manifest(forged, **{name: getattr(found, name) for name in names}, about=about)
+    assert main(["info", str(forged), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["learners"], document["note"]) == ("bundle", 2, "forged")
+    assert main(["info", str(forged)]) == 0
+    assert capsys.readouterr().out.startswith("forged: bundle")
 
 
 def test_info_of_a_policy_and_of_votes(tmp_path, capsys):

@@ -46,8 +46,9 @@ def bench(
     ```
 
     All take turns in one run. The rivals run as whole networks without early heads. Milliseconds of every branch are
-    written to `costs.json` in the run or bundle, with the fastest source at each batch size, which `source="auto"`
-    takes: a committee loaded from there knows them, and `quorate tune RUN --cost milliseconds` saves them.
+    written to `costs.json` in the run or bundle: a committee loaded from there knows them, and `quorate tune RUN --cost
+    milliseconds` saves them. On real images the fastest source at each batch size stands there too, for
+    `source="auto"`.
 
     Args:
         path: the folder of a run or a bundle.
@@ -78,7 +79,7 @@ def bench(
     from quorate.cli.bench_inputs import images_for, policies_for
     from quorate.engine.bench import bench as measure
     from quorate.engine.contenders import available_backends, open_contender
-    from quorate.engine.onnx_networks import usable_cores
+    from quorate.engine.placement import usable_cores
     from quorate.errors import QuorateError
     from quorate.store import read_votes
     from quorate.store.run import RunFolder
@@ -93,7 +94,9 @@ def bench(
         torch.set_num_threads(count)
     batches = tuple(sorted(set(batches)))
     spec = _first_input(path)
-    shown = images_for(path, data=data, root=root, images=images, noise=noise, count=max(*batches, calls), spec=spec)
+    shown = images_for(
+        path, data=data, root=root, images=images, noise=noise, least=max(batches), most=calls, spec=spec
+    )
     sample = None if spec is not None else shown.images[:2]
     contenders = [
         open_contender(path, name, threads=count, device=device, cache=cache, sample=sample) for name in wanted
@@ -106,7 +109,7 @@ def bench(
             contenders, shown.images, shown.labels, policies=chosen.policies, cascade=chosen.cascade, sources=sources,
             batches=batches, rounds=rounds, calls=calls, tick=progress,
         )  # fmt: skip
-    timings = [found.timing(one.backend, device, count) for one in contenders]
+    timings = [found.timing(one.backend, device, count, shown.real) for one in contenders]
     notes = [*chosen.notes, *(f"{one.backend}: rivals run early heads too, for lack of the package onnx"
                               for one in contenders if not one.joined)]  # fmt: skip
     about = {
@@ -119,13 +122,15 @@ def bench(
     if json:
         print(json_.dumps({**about, **found.as_json()}, indent=1, allow_nan=False))
         return
-    say(found, about)
+    say(found, about, shown.real)
     if written is not None:
         print(f"Milliseconds of every branch: {written}")
 
 
-def say(found: "Bench", about: dict[str, Any]) -> None:
-    """A table for each batch size and backend, and what was run where."""
+def say(found: "Bench", about: dict[str, Any], real: bool) -> None:
+    """A table for each batch size and backend, what was run where, and on real images which source was the fastest."""
+    from quorate.engine.bench import OWN
+
     hardware = about["hardware"]
     print(
         f"{about['measured']} on {about['run_on']}; {found.rounds} rounds in turn, {about['threads']} threads; "
@@ -149,8 +154,8 @@ def say(found: "Bench", about: dict[str, Any]) -> None:
                        "MACs saved", "time / MACs", "realised", "right"]  # fmt: skip
             print_table(columns, rows, f"{backend}, batches of {batch}, {found.images[batch]} images a round")
             print()
-    for backend in found.branches:
-        for batch, row in found.fastest(backend, "own").items():
+    for backend in found.branches if real else ():
+        for batch, row in found.fastest(backend, OWN).items():
             print(f"Fastest at batches of {batch} on {backend}: {row.source}, {row.milliseconds:.3f} ms an image.")
 
 

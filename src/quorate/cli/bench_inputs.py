@@ -11,6 +11,7 @@ import numpy as np
 
 from quorate.cli.common import calibration_of
 from quorate.cli.policy_flags import PolicyFlags
+from quorate.engine.bench import OWN
 from quorate.engine.committee import Committee
 from quorate.engine.whole import whole_macs
 from quorate.errors import QuorateError
@@ -24,11 +25,15 @@ NOBODY = "nobody passes"
 
 
 class Shown(NamedTuple):
-    """Images to run on: ``[N, H, W, C]`` uint8 or tensors, labels where they are known, and what they are."""
+    """Images to run on: ``[N, H, W, C]`` uint8 or tensors, labels where they are known, and what they are.
+
+    ``real`` says that exits on them mean something.
+    """
 
     images: Any
     labels: Any
     what: str
+    real: bool = True
 
 
 class Chosen(NamedTuple):
@@ -40,10 +45,10 @@ class Chosen(NamedTuple):
 
 
 def images_for(
-    path: Path, *, data: str | None, root: Path | None, images: Path | None, noise: bool, count: int,
+    path: Path, *, data: str | None, root: Path | None, images: Path | None, noise: bool, least: int, most: int,
     spec: InputSpec | None,
 ) -> Shown:  # fmt: skip
-    """The images that were named, or those of the data set that the run was trained on.
+    """The images that were named, or those of the data set that the run was trained on: ``most``, or at ``least`` some.
 
     Raises:
         QuorateError: there are none, or too few.
@@ -54,11 +59,11 @@ def images_for(
     if noise:
         if spec is None:
             raise ValueError("noise is made for learners of images: pass --images FILE.npy with the tensors they read")
-        size = (count, spec.height, spec.width, spec.channels)
+        size = (max(least, most), spec.height, spec.width, spec.channels)
         return Shown(np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8), None,
-                     "noise: times of branches hold, exits and savings mean nothing")  # fmt: skip
+                     "noise: times of branches hold, exits and savings mean nothing", real=False)  # fmt: skip
     if images is not None:
-        return _some(_read(images, spec), None, images.name, count)
+        return _some(_read(images, spec), None, images.name, least, most)
     settings: Any = {}
     if RunFolder(path).config.is_file():
         settings = read_config(RunFolder(path).config).get("about", {})
@@ -72,7 +77,7 @@ def images_for(
     from quorate.data import load
 
     found = load(data, root=root, side=settings.get("side", 64), seed=settings.get("seed", 0))
-    return _some(found.test_images, found.test_labels, f"{found.name}, test part", count)
+    return _some(found.test_images, found.test_labels, f"{found.name}, test part", least, most)
 
 
 def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str], max_drop: float) -> Chosen:
@@ -81,7 +86,7 @@ def policies_for(committee: Committee, votes: Votes | None, named: Sequence[str]
     Without votes nothing can be fitted: SQUAD and the cascade then have their default thresholds.
     """
     several = committee.macs.shape[1] > 1
-    policies: dict[str, Policy] = {"own": committee.policy}
+    policies: dict[str, Policy] = {OWN: committee.policy}
     notes: list[str] = []
     if votes is None:
         policies["SQUAD"], cascade = (Rule() if several else Rule("mean")), Cascade()
@@ -123,10 +128,11 @@ def _whole(votes: Votes) -> Votes:
     return votes._replace(probs=votes.probs[-1:], macs=table, present=present, milliseconds=None, chained=True)
 
 
-def _some(images: Any, labels: Any, what: str, count: int) -> Shown:
-    """``count`` of them, drawn by seed, so that a file sorted by class shows all of them."""
-    if len(images) < count:
-        raise QuorateError(f"{what}: holds {len(images)} images, {count} are needed: lower --batches, or bring more")
+def _some(images: Any, labels: Any, what: str, least: int, most: int) -> Shown:
+    """So many of them, drawn by seed, so that a file sorted by class shows all of them."""
+    if len(images) < least:
+        raise QuorateError(f"{what}: holds {len(images)} images, {least} are needed: lower --batches, or bring more")
+    count = min(len(images), max(least, most))
     rows = np.sort(np.random.default_rng(0).permutation(len(images))[:count])
     return Shown(images[rows], None if labels is None else labels[rows], f"{count} images of {what}")
 

@@ -57,7 +57,9 @@ def export(
     """
     from quorate.engine.runs import load_run
     from quorate.store.bundle import read_bundle
+    from quorate.store.folders import check_new
 
+    check_new(out, "bundle")
     committee = load_run(run)
     if policy is not None:
         if int8:

@@ -61,7 +61,7 @@ def about_bundle(bundle: Bundle) -> dict[str, Any]:
     """What a bundle says of itself."""
     num_exits, num_learners = bundle.macs.shape
     sizes = [(bundle.path / name).stat().st_size for name in bundle.sha256]
-    return {
+    own = {
         "kind": "bundle",
         "policy": str(bundle.policy),
         "learners": num_learners,
@@ -72,8 +72,8 @@ def about_bundle(bundle: Bundle) -> dict[str, Any]:
         "chained": bundle.chained,
         "bytes": sum(sizes),
         "macs": bundle.macs.tolist(),
-        **bundle.about,
     }
+    return own | {name: value for name, value in bundle.about.items() if name not in own and name != "about"}
 
 
 def about_run(record: CommitteeRecord) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def rows_of(committee: Committee, files: list[Path], pixels: Any) -> Iterator[di
     for i, file in enumerate(files):
         label = int(answer.label[i])
         yield {
-            "file": str(file),
+            "file": str(file).encode(errors="backslashreplace").decode(),  # names may be no text
             "label": committee.classes[label] if label >= 0 else None,
             "confidence": round(float(answer.confidence[i]), 6),
             "exit": int(answer.exit[i]),

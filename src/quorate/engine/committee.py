@@ -5,14 +5,17 @@ This file does not know how branches run, nor how anybody decides.
 """
 
 import copy
+import math
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quorate.engine.answer import Answer
+from quorate.engine.choices import SOURCES, SourceName, check_policy, check_source, one_each
 from quorate.engine.inputs import Prepared, prepare
 from quorate.engine.networks import Array, Networks
 from quorate.engine.parallel import Arrival, Deadline
@@ -38,11 +41,10 @@ if TYPE_CHECKING:
 
     from quorate.nets.learner import Learner
 
-__all__ = ["Committee", "SourceName"]
+__all__ = ["Committee"]
 
-SourceName: TypeAlias = Literal["lazy", "eager", "parallel", "auto"]
-SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 RECORDED_AT_ONCE = 256
+_MUSTERING = threading.Lock()  # two first calls at once shall have one crew
 
 
 class Committee:
@@ -102,10 +104,8 @@ class Committee:
         timings: Sequence[Timing] = (),
     ) -> None:
         """See the class."""
-        if not callable(getattr(policy, "tell", None)):
-            raise TypeError(f"policy must be a policy such as Rule() or Static(), got {policy!r:.60}")
-        if source not in SOURCES:
-            raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
+        check_policy(policy)
+        check_source(source)
         self.learners: tuple[Any, ...] | None = None
         self.networks: Networks
         if isinstance(learners, Sequence):
@@ -114,9 +114,11 @@ class Committee:
             self.learners = tuple(learners)
             self.networks = TorchNetworks(self.learners, device=device, compiled=compiled)
         else:
+            if not hasattr(learners, "present"):
+                raise TypeError(f"learners must be a list of them, or networks, got {type(learners).__name__}")
             self.networks = learners
         num_exits, num_learners = self.networks.present.shape
-        self.inputs = _one_each(inputs, num_learners)
+        self.inputs = one_each(inputs, num_learners)
         self.classes = tuple(map(str, range(self.networks.classes) if classes is None else classes))
         if len(self.classes) != self.networks.classes:
             raise ValueError(f"classes must name {self.networks.classes} classes, got {len(self.classes)}")
@@ -128,20 +130,20 @@ class Committee:
         self.workers = place(self.macs, usable_cores(), workers).workers
         self.tuned: Tuned | None = None
         self._racing = racing or self.networks
+        if not np.array_equal(self._racing.present, self.networks.present):
+            raise ValueError("racing must be the same branches as those of learners")
         self._crew: Crew | None = None
         self._asked: tuple[Policy, Array] | None = None
         self.timings = tuple(timings)
-        if source == "auto" and not any("fastest" in one.about for one in self.timings):
-            warnings.warn("nobody measured which source is the fastest: run `quorate bench`", UserWarning, stacklevel=2)
         for one in self.timings:
             if (measured := next(iter(one.milliseconds.values())).shape) != self.macs.shape:
                 raise ValueError(f"timings must be of {list(self.macs.shape)} branches, got {list(measured)}")
+        self._warn_of_auto(3)
 
     @property
     def milliseconds(self) -> dict[int, Array] | None:
         """``[E, K]`` by batch size, per image, of the measurement that fits best; None: not measured."""
-        here = self.networks
-        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
+        fit = self._fit(self.timings)
         return None if fit is None else dict(fit.milliseconds)
 
     @cached_property
@@ -155,7 +157,8 @@ class Committee:
     def crew(self) -> Crew:
         """The workers of ``"parallel"``; its ``stops`` say what stopping saved."""
         if self._crew is None:
-            self._crew = Crew(self._racing, self.workers)
+            with _MUSTERING:
+                self._crew = self._crew or Crew(self._racing, self.workers)
         return self._crew
 
     def __call__(self, images: Any, deadline_ms: float | None = None) -> Answer:
@@ -211,13 +214,23 @@ class Committee:
             >>> Committee([cascade([torch.nn.Linear(4, 3)])], Static(), macs=[[12]]).fastest(32)
             'lazy'
         """
+        known = self._fastest_here()
+        nearest = min(known, key=lambda size: abs(math.log(size / max(batch, 1))), default=None)
+        return "lazy" if nearest is None else known[nearest]
+
+    def _fastest_here(self) -> dict[int, str]:
+        fit = self._fit(one for one in self.timings if one.fastest and dict(one.hardware) == this_machine())
+        known = {} if fit is None else fit.fastest
+        return {size: name for size, name in known.items() if name in SOURCES and name != "auto"}
+
+    def _fit(self, timings: Iterable[Timing]) -> Timing | None:
         here = self.networks
-        fit = best_fit(self.timings, here.backend, str(here.device), here.threads)
-        known = {} if fit is None or dict(fit.hardware) != this_machine() else fit.about.get("fastest", {})
-        sizes = [int(size) for size, name in known.items() if name in SOURCES and name != "auto"]
-        if not sizes:
-            return "lazy"
-        return str(known[str(min(sizes, key=lambda size: abs(np.log(size / max(batch, 1)))))])
+        return best_fit(timings, here.backend, str(here.device), here.threads)
+
+    def _warn_of_auto(self, level: int) -> None:
+        if self.source == "auto" and not self._fastest_here():
+            said = "nobody measured here which source is the fastest, so it is lazy: run `quorate bench`"
+            warnings.warn(said, UserWarning, stacklevel=level)
 
     def stream(self, batches: Iterable[Any], deadline_ms: float | None = None) -> Iterator[Answer]:
         """Answer batch after batch, of any iterable; no more than one is in memory. The deadline is that of each.
@@ -274,12 +287,14 @@ class Committee:
             >>> committee.with_policy(Cascade(0.8)).policy
             Cascade(threshold=0.8)
         """
-        if source is not None and source not in SOURCES:
-            raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
+        check_policy(policy)
+        check_source(source or self.source)
         other = copy.copy(self)
         other.__dict__.pop("lattice", None)  # its order may be the old policy's own
         other.policy, other.source, other.tuned = policy, source or self.source, None
         other._crew = self.crew if other.source in ("parallel", "auto") else self._crew
+        if source is not None:
+            other._warn_of_auto(3)
         return other
 
     def tune(
@@ -381,14 +396,6 @@ class Committee:
             counts = count_macs(copy.deepcopy(learner), shape)  # counting moves buffers; the learner is the user's
             table[len(table) - len(counts) :, k] = counts
         return table
-
-
-def _one_each(inputs: InputSpec | Sequence[InputSpec | None] | None, num_learners: int) -> tuple[InputSpec | None, ...]:
-    if inputs is None or isinstance(inputs, InputSpec):
-        return (inputs,) * num_learners
-    if len(inputs) != num_learners:
-        raise ValueError(f"inputs must be one for all or one for each of {num_learners} learners, got {len(inputs)}")
-    return tuple(inputs)
 
 
 def _tell(faults: Sequence[Fault]) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from quorate.engine.committee import SOURCES, Committee, SourceName
+from quorate.engine.choices import SourceName, check_source
+from quorate.engine.committee import Committee
 from quorate.engine.networks import Networks
 from quorate.engine.placement import place, usable_cores
 from quorate.errors import QuorateError
@@ -56,8 +57,7 @@ def load(
         Traceback (most recent call last):
         quorate.errors.QuorateError: /nowhere: is neither a bundle (manifest.json) nor a finished run ...
     """
-    if source not in SOURCES:
-        raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
+    check_source(source)
     bundled = is_bundle(path)
     if not bundled and not RunFolder(path).committee.is_file():
         raise QuorateError(

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-__all__ = ["Array", "Networks", "State", "Stop", "Stoppable", "Stopped", "softmax"]
+__all__ = ["Array", "Networks", "State", "Stop", "Stoppable", "Stopped", "checked", "softmax"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 State: TypeAlias = Any
@@ -132,8 +132,22 @@ class Stoppable(Protocol):
         ...
 
 
+def checked(given: tuple[State, Array], n: int, classes: int) -> tuple[State, Array]:
+    """What a branch gave, if that is a state and numbers for all classes.
+
+    Example:
+        >>> checked((None, np.ones((2, 3))), 2, 4)
+        Traceback (most recent call last):
+        ValueError: a branch must give 4 numbers for each of 2 samples, got (2, 3)
+    """
+    state, probs = given
+    if probs.shape != (n, classes):
+        raise ValueError(f"a branch must give {classes} numbers for each of {n} samples, got {probs.shape}")
+    return state, probs
+
+
 def softmax(logits_nC: Array) -> Array:
-    """Logits as probabilities, in at least float32; a row with a NaN or an infinity is NaN throughout.
+    """Logits as probabilities, in at least float32; a row with a NaN or an infinite largest logit is NaN throughout.
 
     Example:
         >>> softmax(np.array([[0.0, np.log(3.0)]])).round(2)

@@ -14,12 +14,12 @@ import numpy as np
 
 from quorate.engine.inputs import Prepared, Tensors
 from quorate.engine.networks import Array, State, Stop, softmax
-from quorate.engine.placement import threads_each, usable_cores
+from quorate.engine.placement import threads_each
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
 from quorate.store.faults import on_disk, short
 
-__all__ = ["OnnxNetworks", "in_their_order", "usable_cores"]
+__all__ = ["OnnxNetworks", "in_their_order"]
 
 
 class OnnxNetworks:

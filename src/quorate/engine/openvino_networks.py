@@ -131,7 +131,10 @@ class _Model:
         """What the graph gives; the arrays are the caller's. Runs at the same time have requests of their own."""
         alone = len(state[0]) == 1
         kept = self._requests[alone]
-        request = kept.pop() if kept else self._compiled[alone].create_infer_request()
+        try:
+            request = kept.pop()
+        except IndexError:  # asked, not looked first: another thread may take the last one in between
+            request = self._compiled[alone].create_infer_request()
         reads = dict(enumerate(state))
         try:
             if stop is None:

@@ -13,6 +13,7 @@ import queue
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from quorate.engine.workers import Crew, Offer, Task
 from quorate.squad.protocol import DECIDED
 
 __all__ = ["Arrival", "Deadline"]
+
+FOREVER = float("inf")
+GLANCE = 3600.0  # seconds after which a call that waits looks up; longer timeouts are more than a clock can hold
 
 
 class Deadline:
@@ -38,9 +42,13 @@ class Deadline:
 
     def __init__(self, milliseconds: float | None) -> None:
         """See the class."""
-        if milliseconds is not None and not milliseconds >= 0:
+        if milliseconds is None:
+            milliseconds = FOREVER
+        if isinstance(milliseconds, bool) or not isinstance(milliseconds, Real):
+            raise TypeError(f"deadline_ms must be a number of milliseconds, or None, got {milliseconds!r:.60}")
+        if not milliseconds >= 0:
             raise ValueError(f"deadline_ms must not be negative, got {milliseconds!r}")
-        self.seconds = float("inf") if milliseconds is None else milliseconds / 1e3
+        self.seconds = float(milliseconds) / 1e3
         self._at = time.perf_counter() + self.seconds
 
     @property
@@ -241,21 +249,16 @@ class Arrival:
                 overdue, rest = self.crew.overdue(self._patience)
             if any(k in overdue and not self._lanes[k].gone for k in self._lanes):
                 return None
-            left = min(self._deadline.left, float("inf") if rest is None else rest)
+            left = min(self._deadline.left, GLANCE if rest is None else rest, GLANCE)
             try:
-                task, rows, result = self._events.get(timeout=None if left == float("inf") else max(left, 0.0))
+                task, rows, result = self._events.get(timeout=max(left, 0.0))
             except queue.Empty:
                 continue
             self._processed[task.exit, task.learner] += task.size
             if isinstance(result, Refused):
                 raise result.reason
             if not isinstance(result, BaseException):
-                classes = self.networks.classes
-                if result.shape == (len(rows), classes):
-                    return task, rows, result
-                result = ValueError(
-                    f"a branch must give {classes} numbers for each of {len(rows)} samples, got {result.shape}"
-                )
+                return task, rows, result
             self._fail(task.learner, task.exit, f"{type(result).__name__}: {result}")
             return None
         return None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quorate.engine.networks import Array, Networks, State
+from quorate.engine.networks import Array, Networks, State, checked
 
 __all__ = ["Fault", "Progress"]
 
@@ -176,9 +176,7 @@ class Progress:
         n, classes = len(batch.rows), self.networks.classes
         self.processed[e, k] += n
         try:
-            state, probs = self.networks.run(k, e, batch.state)
-            if probs.shape != (n, classes):
-                raise ValueError(f"a branch must give {classes} numbers for each of {n} samples, got {probs.shape}")
+            state, probs = checked(self.networks.run(k, e, batch.state), n, classes)
         except Exception as error:  # noqa: BLE001 - whatever a learner raises, the others can still decide
             self._dead.add(k)
             self._first_fault.setdefault(k, (e, f"{type(error).__name__}: {error}"))

@@ -23,6 +23,7 @@ from quorate.engine.networks import Array, Networks
 from quorate.engine.onnx_networks import OnnxNetworks
 from quorate.engine.timing import Tick, interleaved, per_image
 from quorate.squad.protocol import Policy
+from quorate.store.atomic import write_atomic
 from quorate.store.bundle import Bundle, read_bundle, write_manifest
 from quorate.store.folders import new_folder
 from quorate.store.policies import write_policy
@@ -89,7 +90,7 @@ def with_policy_in(
     before = read_bundle(bundle)
     with new_folder(path, "bundle") as draft:
         for name in {name for row in before.branches for name in row if name is not None}:
-            (draft / name).write_bytes(before.data(name))
+            write_atomic(draft / name, before.data(name))
         _finish(draft, before, policy, {**before.about, **about})
 
 
@@ -132,7 +133,7 @@ def _quantise(before: Path, after: Path, states: Iterator[tuple[Array, ...]]) ->
                 before, Path(folder) / "graph.onnx", Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
                 activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, op_types_to_quantize=OPERATORS,
             )  # fmt: skip
-            after.write_bytes((Path(folder) / "graph.onnx").read_bytes())
+            write_atomic(after, (Path(folder) / "graph.onnx").read_bytes())
     finally:
         logging.getLogger().setLevel(level)
 

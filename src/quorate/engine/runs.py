@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from quorate.engine.committee import Committee, SourceName
+from quorate.engine.choices import SourceName
+from quorate.engine.committee import Committee
 from quorate.errors import QuorateError
 from quorate.nets import Learner
 from quorate.nets.describing import build_network

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quorate.engine.networks import Array, Networks, State
+from quorate.engine.networks import Array, Networks, State, checked
 from quorate.engine.progress import Fault
 
 __all__ = ["Single"]
@@ -115,11 +115,7 @@ class Single:
     def _run(self, k: int, e: int, state: State) -> State:
         self._processed[e][k] += 1
         try:
-            state, probs = self.networks.run(k, e, state)
-            if probs.shape != (1, self.networks.classes):
-                raise ValueError(
-                    f"a branch must give {self.networks.classes} numbers for each of 1 samples, got {probs.shape}"
-                )
+            state, probs = checked(self.networks.run(k, e, state), 1, self.networks.classes)
         except Exception as error:  # noqa: BLE001 - whatever a learner raises, the others can still decide
             self._dead.add(k)
             self._first_fault.setdefault(k, (e, f"{type(error).__name__}: {error}"))

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from quorate.engine.networks import Array, Networks, State, Stop, Stoppable, Stopped
+from quorate.engine.networks import Array, Networks, State, Stop, Stoppable, Stopped, checked
 
 __all__ = ["Call", "Crew", "Offer", "Stops", "Task"]
 
@@ -82,15 +82,17 @@ class Task:
         self.began, self.told = 0.0, 0.0
 
     def run(self, networks: Networks) -> "tuple[State, Array] | BaseException":
-        """What the branch gives, or what it raised; nothing that a learner raises ends the thread."""
+        """What the branch gives, or what is wrong with it; nothing that a learner raises ends the thread."""
         self.began = clock()
         try:
             state = self.state()
             if isinstance(networks, Stoppable):
-                return networks.run_until(self.learner, self.exit, state, self.stop)
-            if self.stop.requested:
+                given = networks.run_until(self.learner, self.exit, state, self.stop)
+            elif self.stop.requested:
                 raise Stopped
-            return networks.run(self.learner, self.exit, state)
+            else:
+                given = networks.run(self.learner, self.exit, state)
+            return checked(given, self.size, networks.classes)
         except BaseException as error:  # noqa: BLE001 - an exit in a thread would be heard by nobody
             return error
 
@@ -210,10 +212,11 @@ class Crew:
             self._idle.remove(inbox)
             return inbox
         inbox = queue.SimpleQueue()
-        self._inboxes[inbox] = threading.Thread(
+        thread = threading.Thread(
             target=_work, args=(inbox, self.networks, weakref.ref(self)), name="quorate-worker", daemon=True
         )
-        self._inboxes[inbox].start()
+        thread.start()  # before it counts: one that the system refuses is not waited for at the end
+        self._inboxes[inbox] = thread
         return inbox
 
     def _make_room(self, call: Call) -> bool:

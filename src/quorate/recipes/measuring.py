@@ -14,7 +14,7 @@ from typing import Any
 from quorate.data.dataset import Dataset
 from quorate.engine.bench import OWN, Bench, bench
 from quorate.engine.contenders import open_contender
-from quorate.engine.onnx_networks import usable_cores
+from quorate.engine.placement import usable_cores
 from quorate.engine.timing import Tick
 from quorate.store.faults import on_disk
 from quorate.store.run import RunFolder

@@ -12,7 +12,21 @@ from pathlib import Path
 
 from quorate.store.faults import on_disk
 
-__all__ = ["new_folder"]
+__all__ = ["check_new", "new_folder"]
+
+
+def check_new(path: str | os.PathLike[str], what: str) -> Path:
+    """Refuse a folder in which there is something: to be asked before long work, whose result shall go there.
+
+    Example:
+        >>> check_new("/", "bundle")
+        Traceback (most recent call last):
+        ValueError: the bundle must be a new or an empty folder, / is neither: choose another name
+    """
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"the {what} must be a new or an empty folder, {folder} is neither: choose another name")
+    return folder
 
 
 @contextmanager
@@ -35,9 +49,7 @@ def new_folder(path: str | os.PathLike[str], what: str) -> Iterator[Path]:
         ...     sorted(file.name for file in Path(above).rglob("*"))
         ['note.txt', 'run']
     """
-    folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"the {what} must be a new or an empty folder, {folder} is neither: choose another name")
+    folder = check_new(path, what)
     draft = folder.absolute().with_name(f".{folder.absolute().name}.{secrets.token_hex(4)}.tmp")
     with on_disk(folder, "written"):
         draft.mkdir(parents=True)

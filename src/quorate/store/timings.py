@@ -40,7 +40,7 @@ class Timing:
         milliseconds: ``[E, K]`` by batch size, *per image*; 0 where a learner has no branch.
         hardware: of the machine, see :func:`this_machine`.
         versions: of what ran.
-        about: how it was measured: rounds, images, when.
+        about: how it was measured: rounds, images, and by batch size the source that was the ``fastest``.
 
     Example:
         >>> Timing("onnxruntime", "cpu", 1, {1: [[2.5]], 32: [[1.25]]}).milliseconds[32]
@@ -65,12 +65,20 @@ class Timing:
         for name in ("hardware", "versions", "about"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ValueError(f"{name} of a measurement must be a table of names, got {short(getattr(self, name))}")
+        named = self.about.get("fastest", {})
+        if not _names_by_size(named):
+            raise ValueError(f"fastest of a measurement must name sources by batch size, got {short(named)}")
         if not self.milliseconds:
             raise ValueError("a measurement must hold milliseconds for at least one batch size")
         tables = {size: _table(size, table) for size, table in self.milliseconds.items()}
         if len({table.shape for table in tables.values()}) > 1:
             raise ValueError("the tables of a measurement must be of the same exits and learners")
         object.__setattr__(self, "milliseconds", tables)
+
+    @property
+    def fastest(self) -> dict[int, str]:
+        """By batch size, the source that took the least time; empty where they were not compared."""
+        return {int(size): name for size, name in self.about.get("fastest", {}).items()}
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -207,6 +215,14 @@ def best_fit(
     here = this_machine()
     fitting = [one for one in timings if backend in (None, one.backend) and device in (None, one.device)]
     return min(fitting, key=lambda one: (dict(one.hardware) != here, one.threads != threads), default=None)
+
+
+def _names_by_size(given: Any) -> bool:
+    """Whether it says for batch sizes, as JSON writes them, who was the fastest."""
+    return isinstance(given, Mapping) and all(
+        str(size).isdecimal() and int(str(size)[:9]) > 0 and len(str(size)) < 10 and isinstance(name, str)
+        for size, name in given.items()
+    )
 
 
 def _table(size: Any, table: Any) -> np.ndarray[Any, Any]:
