@@ -50,6 +50,7 @@ def test_one_seed_and_one_calibration_split_are_everywhere():
     [
         ({"model": ["timm:resnet18"], "learners": 2}, "learners must be as many as there are models, got 2 and 1"),
         ({"model": ["timm:resnet18"], "weights": ["a", "b"]}, "weights must be one for each of 1 models"),
+        ({"model": ["a.py:build"], "jobs": 2}, "jobs must be 1 with networks from a file of your own"),
         ({"weights": ["a"]}, "weights must be one for each of 0 models"),
         ({"model": ["timm:resnet18"], "single": True}, "leave genotypes, --match-macs and --single out"),
         ({"genotype": ["DARTS_V1"], "match_macs": "runs/a"}, "give one of genotype, genotypes and match_macs"),

@@ -192,6 +192,11 @@ class RunConfig(BaseModel):
                 f"weights must be one for each of {len(self.model)} models (a file, pretrained or none), "
                 f"got {len(self.weights)}"
             )
+        if self.jobs > 1 and any(not model.startswith("timm:") for model in self.model):
+            raise ValueError(
+                "jobs must be 1 with networks from a file of your own, which other processes do not know, got "
+                f"{self.jobs}"
+            )
         if self.model and (self.single or self.match_macs or self.genotypes or self.genotype):
             raise ValueError("model brings networks of your own: leave genotypes, --match-macs and --single out")
         if sum(map(bool, (self.genotype, self.genotypes, self.match_macs))) > 1:
