@@ -50,6 +50,7 @@ def test_one_seed_and_one_calibration_split_are_everywhere():
     [
         ({"model": ["timm:resnet18"], "learners": 2}, "learners must be as many as there are models, got 2 and 1"),
         ({"model": ["timm:resnet18"], "weights": ["a", "b"]}, "weights must be one for each of 1 models"),
+        ({"model": ["a.py:build"], "jobs": 2}, "jobs must be 1 with networks from a file of your own"),
         ({"weights": ["a"]}, "weights must be one for each of 0 models"),
         ({"model": ["timm:resnet18"], "single": True}, "leave genotypes, --match-macs and --single out"),
         ({"genotype": ["DARTS_V1"], "match_macs": "runs/a"}, "give one of genotype, genotypes and match_macs"),
@@ -119,6 +120,14 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(configured, tmp_pa
     assert config.search == plain.search
 
 
+@pytest.mark.parametrize("given", [["--exits", "1,3"], ["--exits", "1", "--exits", "3"], ["--config", "exits.toml"]])
+def test_exits_are_a_word_or_numbers_of_cells(configured, tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "exits.toml").write_text("exits = [1, 3]\n")
+    assert configured("digits", *given).exits == (1, 3)
+    assert configured("digits", "--exits", "end").exits == "end"
+
+
 def test_without_a_recipe_the_images_are_the_users(configured):
     config = configured("--data", "folder:photos/cats", "--learners", "5")
     assert config == bring_your_own(models=False).model_copy(update={"data": "folder:photos/cats", "learners": 5})
@@ -172,6 +181,8 @@ def test_a_run_is_called_as_its_images(configured, tmp_path, monkeypatch, data, 
         (["digits", "--config", "/nowhere.toml"], "no such file"),
         (["digits", "--training.epochs", "0"], "--settings.training.epochs|training.epochs"),
         (["digits", "--learner", "3"], "Unknown option|learner"),
+        (["digits", "--wish.budget", "much"], "^quorate: budget must be a number such as 200M or 1.5G, got 'much'$"),
+        (["digits", "--weights", "a"], r"^quorate: weights must be one for each of 0 models .*, got 1$"),
         (["digits", "--seeds", "0"], "seeds must be at least 1"),
         (["digits", "--from", "nowhere"], "from"),
     ],
@@ -185,7 +196,7 @@ def test_mistakes_are_one_line(tokens, said, capsys):
         status = stopped.code
     assert status == 2
     error = capsys.readouterr().err
-    assert re.search(said, error)
+    assert re.search(said, " ".join(error.split()))
     assert "Traceback" not in error
 
 

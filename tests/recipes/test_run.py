@@ -13,9 +13,12 @@ from PIL import Image
 
 import quorate
 from quorate.cli import main
-from quorate.store.run import RunFolder, read_committee
+from quorate.cli.app import build
+from quorate.recipes.config import RunConfig
+from quorate.store.run import RunFolder, read_committee, write_config
 from quorate.store.tuning import read_tuning
 from quorate.store.weights import read_weights
+from quorate.train import Training
 from tests.recipes.test_models import OWN
 
 SMALL = ["--data", "digits", "--training.batch", "256", "--channels", "2", "--cells", "3", "--threads", "1"]
@@ -149,6 +152,25 @@ def test_phases_can_be_run_alone_and_find_what_those_before_them_left(tmp_path, 
     other = ["run", "digits", *SMALL, "--genotypes", str(run), "--learners", "2", "--training.epochs", "1"]
     assert main([*other, "--to", "train", "--run", str(tmp_path / "other")]) == 0
     assert all((weights(tmp_path / "other")[name] == before[name]).all() for name in before)
+
+
+def recorded(folder, **settings):
+    write_config(RunFolder(folder).config, {"run": RunConfig(**settings).seeded().model_dump(mode="json")})
+    return ["train", "--run", str(folder)]
+
+
+def test_training_alone_takes_the_learners_of_the_run(tmp_path):
+    tokens = recorded(tmp_path, genotype=("DARTS_V1",), channels=2, training=Training(epochs=3))
+    _, bound, _ = build(tokens).parse_args(tokens)
+    settings = bound.arguments["settings"]
+    assert (settings.genotype, settings.learners, settings.selector) == (("DARTS_V1",), 3, None)
+    assert (settings.channels, settings.epochs) == (2, 3)
+
+
+@pytest.mark.parametrize("settings", [{"single": True}, {"match_macs": "runs/a"}, {"exits": "end"}])
+def test_training_alone_does_not_train_something_else(tmp_path, capsys, settings):
+    assert main(recorded(tmp_path, **settings)) == 2
+    assert f"is a run with {next(iter(settings))}, which `quorate train` cannot say" in capsys.readouterr().err
 
 
 @pytest.mark.heavy

@@ -38,6 +38,10 @@ def _recipe_beneath(app: App, commands: tuple[str, ...], arguments: ArgumentColl
     if name is not None or not files:
         config = RECIPES[name].make() if name is not None else bring_your_own(models=bool(given.get("--model")))
         beneath(app, commands, arguments, config.model_dump(mode="json"), name or "bring your own")
+    for argument in arguments:
+        if "--exits" in argument.names and len(argument.tokens) > 1:  # of a word or numbers the parser takes the first
+            numbers = ",".join(token.value for token in argument.tokens)
+            argument.tokens[:] = [argument.tokens[0].evolve(value=numbers)]
 
 
 app = App(name="run", config=_recipe_beneath, help_format="markdown")

@@ -3,6 +3,7 @@
 import json as json_
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,9 +30,33 @@ def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
         settings = read_config(RunFolder(given["--run"]).config).get("run")
         if isinstance(settings, dict):
             known = {name.removeprefix("--") for argument in arguments for name in argument.names}
-            part = settings["search" if commands[-1] == "search" else "training"]
-            fields = {name: value for name, value in {**settings, **part}.items() if name.replace("_", "-") in known}
+            table = _of_search(settings) if commands[-1] == "search" else _of_training(settings, given)
+            fields = {name: value for name, value in table.items() if name.replace("_", "-") in known}
             beneath(app, commands, arguments, fields, given["--run"])
+
+
+def _of_search(settings: dict[str, Any]) -> dict[str, Any]:
+    return {**settings, **settings["search"]}
+
+
+def _of_training(settings: dict[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """What `quorate run` would train, as far as `quorate train` can be told."""
+    from quorate.recipes.config import RunConfig
+
+    config = RunConfig.model_validate(settings)
+    usual = RunConfig()
+    beyond = [
+        name for name in ("model", "match_macs", "single", "exits") if getattr(config, name) != getattr(usual, name)
+    ]
+    if beyond:
+        raise ValueError(
+            f"{given['--run']} is a run with {', '.join(beyond)}, which `quorate train` cannot say: "
+            f"`quorate run --config {given['--run']} --run {given['--run']} --to train`"
+        )
+    table = {**settings, **settings["training"], "learners": config.learner_count}
+    if config.genotype or "--genotype" in given:
+        del table["selector"]  # nobody selects among what is given
+    return table
 
 
 app = App(name="train", config=from_file, help_format="markdown")

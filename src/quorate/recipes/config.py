@@ -7,9 +7,9 @@ This file does not know torch, networks or data: it holds values, and refuses th
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from quorate.quest.config import SearchConfig
 from quorate.squad import Wish
@@ -112,7 +112,7 @@ class RunConfig(BaseModel):
         learners: how many; by default 3, or one for each model.
         channels: of the first cells of searched networks.
         cells: of each searched network.
-        exits: after_reductions (and at the end), end, or the numbers of the cells after which they stand.
+        exits: after_reductions (and at the end), end, or the numbers of the cells after which they stand, such as 1,3.
         genotype: architectures instead of a search: names, files, or the classic notation.
         genotypes: a run whose search found the architectures.
         selector: how the committee is chosen from what the search learned.
@@ -164,6 +164,12 @@ class RunConfig(BaseModel):
     jobs: Count = 1
     threads: Count | None = None
 
+    @field_validator("exits", mode="before")
+    @classmethod
+    def _numbers_of_cells(cls, exits: Any) -> Any:
+        """As flags and files write them: ``1,3``."""
+        return exits.split(",") if isinstance(exits, str) and exits[:1].isdigit() else exits
+
     @property
     def learner_count(self) -> int:
         """How many learners vote."""
@@ -185,6 +191,11 @@ class RunConfig(BaseModel):
             raise ValueError(
                 f"weights must be one for each of {len(self.model)} models (a file, pretrained or none), "
                 f"got {len(self.weights)}"
+            )
+        if self.jobs > 1 and any(not model.startswith("timm:") for model in self.model):
+            raise ValueError(
+                "jobs must be 1 with networks from a file of your own, which other processes do not know, got "
+                f"{self.jobs}"
             )
         if self.model and (self.single or self.match_macs or self.genotypes or self.genotype):
             raise ValueError("model brings networks of your own: leave genotypes, --match-macs and --single out")
