@@ -157,8 +157,8 @@ def main() -> None:
     ]
     committee = contenders[0].branches
     shown = images_for(
-        given.run, data=given.data, root=given.root, images=None, noise=False, count=max(256, given.calls),
-        spec=committee.inputs[0],
+        given.run, data=given.data, root=given.root, images=None, noise=False, least=256,
+        most=max(256, given.calls), spec=committee.inputs[0],
     )  # fmt: skip
     votes = read_votes(RunFolder(given.run).votes)
     chosen = policies_for(committee, votes, [], 0.5)
@@ -181,7 +181,7 @@ def main() -> None:
         )  # fmt: skip
         print()
         say(found, {"measured": given.run.name, "run_on": shown.what, "threads": given.threads, "hardware": hardware,
-                    "versions": versions, "notes": chosen.notes})  # fmt: skip
+                    "versions": versions, "notes": chosen.notes}, real=True)  # fmt: skip
         for row in found.rows:
             if row.batch == 256 and row.source == "lazy" and row.name in shares:
                 print(f"deciding, {row.backend}, {row.name}, batches of 256: "

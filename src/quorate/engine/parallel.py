@@ -48,8 +48,8 @@ class Deadline:
             raise TypeError(f"deadline_ms must be a number of milliseconds, or None, got {milliseconds!r:.60}")
         if not milliseconds >= 0:
             raise ValueError(f"deadline_ms must not be negative, got {milliseconds!r}")
-        self.seconds = float(milliseconds) / 1e3
-        self._at = time.perf_counter() + self.seconds
+        self.seconds: float = float(milliseconds) / 1e3
+        self._at: float = time.perf_counter() + self.seconds
 
     @property
     def left(self) -> float:
