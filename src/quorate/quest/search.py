@@ -46,7 +46,7 @@ from quorate.train.loop import device_called
 from quorate.train.records import circumstances
 from quorate.train.state import seed_for
 
-__all__ = ["Found", "memory_needed", "search"]
+__all__ = ["Found", "build_supernet", "memory_needed", "search"]
 
 SUPERNET, POSTERIOR = "supernet", "posterior"
 WEIGHTS = 30_000
