@@ -157,7 +157,7 @@ def main() -> None:
     ]
     committee = contenders[0].branches
     shown = images_for(
-        given.run, data=given.data, root=given.root, images=None, noise=False, count=max(256, given.calls),
+        given.run, data=given.data, root=given.root, images=None, noise=False, least=256, most=given.calls,
         spec=committee.inputs[0],
     )  # fmt: skip
     votes = read_votes(RunFolder(given.run).votes)
