@@ -128,6 +128,7 @@ def test_votes_of_other_images_are_refused(evaluated, tmp_path, capsys):
         (["evaluate", "."], "is not a finished run"),
         (["report", "nowhere"], "there is no such run"),
         (["report", "a", "b", "--out", "table.txt"], "must end in .json, .csv or .html"),
+        (["report", "a", "./a"], "each run counts once"),
         (["report", DIGITS, "--out", "page.html"], "out must be a folder"),
         (["report", DIGITS, "--max-drop", "101"], "max_drop must lie in 0 to 100"),
     ],

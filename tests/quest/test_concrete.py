@@ -57,6 +57,25 @@ def test_straight_through_is_hard_with_the_gradient_of_the_soft():
     assert torch.allclose(got, wanted)
 
 
+def test_what_is_straight_through_is_hard_to_the_bit():
+    Z = concrete(torch.zeros(2000, 8, requires_grad=True), gumbel(torch.zeros(2000, 8), generator()), 0.7)
+    assert set(straight_through(Z).flatten().tolist()) == {0.0, 1.0}
+    logits, noise = torch.zeros(TABLE, requires_grad=True), gumbel(torch.zeros(200, *TABLE), generator())
+    assert all((gates == 1).all() for gates in fitting._gates(logits, noise, 0.7, hard_choice(logits, noise)))
+
+
+def test_the_first_sample_has_no_baseline_and_moves_nothing():
+    torch.manual_seed(0)
+    net, x, labels = Supernet(2, 2, 3), torch.randn(8, 3, 8, 8), torch.arange(8) % 3
+    config = TINY.model_copy(update={"architectures": 1, "estimator": "score"})
+    state, moved = fitting.init(torch.zeros(TABLE), generator()), []
+    for _ in range(2):
+        g, _, state = fitting.loss_gradient(state, net, x, labels, config, 1.0, weights=False)
+        moved.append(bool(g.any()))
+    assert moved == [False, True]
+    assert state.baseline.isfinite()
+
+
 def test_the_temperature_falls_in_a_line_to_its_end():
     fall = [temperature_at(epoch, 150) for epoch in range(150)]
     assert (fall[0], fall[-1]) == (1.0, pytest.approx(0.03))

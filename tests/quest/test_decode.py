@@ -113,3 +113,22 @@ def test_draws_come_from_the_posterior():
     logits[..., 5] = 9
     draw = sampler(logits, torch.Generator().manual_seed(0))
     assert {name for _ in range(5) for name, _ in draw().normal} == {"sep_conv_5x5"}
+
+
+def test_an_edge_that_settled_on_none_comes_last_and_is_no_pool_by_default():
+    logits = torch.zeros(TABLE)
+    logits[..., 7] = 1
+    choice = torch.full(TABLE[:2], 5)
+    choice[0, [0, 2]] = 0  # one of the two inputs of the first node, one of three of the second
+    normal = decode_choice(choice, logits).normal
+    assert normal[:4] == (("dil_conv_5x5", 0), ("sep_conv_5x5", 1), ("sep_conv_5x5", 1), ("sep_conv_5x5", 2))
+
+
+def test_draws_of_a_flat_posterior_prefer_no_operation():
+    draw, counts = sampler(torch.zeros(TABLE), torch.Generator().manual_seed(0)), dict.fromkeys(PRIMITIVES[1:], 0)
+    for _ in range(400):
+        for name, source in draw().normal[:2]:
+            assert source in (0, 1)
+            counts[name] += 1
+    expected = 800 / 7
+    assert all(abs(count - expected) < 4 * (800 * 6 / 49) ** 0.5 for count in counts.values())

@@ -15,6 +15,8 @@ from quorate.errors import QuorateError
 from quorate.nets import Genotype
 from quorate.quest import SearchConfig
 from quorate.quest.diagnosis import warnings_for
+from quorate.quest.keeping import Kept
+from quorate.quest.material import material_for
 from quorate.quest.search import memory_needed, search
 from quorate.quest.supernet import TABLE
 from quorate.recipes import searches
@@ -167,20 +169,57 @@ def test_recipes_are_configurations_with_a_sentence(name):
 def test_warnings_carry_numbers():
     free = torch.zeros(TABLE)
     free[..., 1] = 5
-    said = warnings_for(free, cost_loss=9.0, data_loss=7.0)
-    assert len(said) == 2
-    assert "% of the kept edges are pools or skips" in said[0]
-    assert "dominates the loss at the first step (9.00 against 7.00)" in said[1]
-    assert "0.125 on average" in warnings_for(torch.zeros(TABLE), cost_loss=0, data_loss=7)[0]
+    (said,) = warnings_for(free)
+    assert "% of the kept edges are pools or skips" in said
+    assert "0.125 on average" in warnings_for(torch.zeros(TABLE))[0]
     good = torch.zeros(TABLE)
     good[..., 4] = 5
-    assert not warnings_for(good, cost_loss=0.2, data_loss=7.0)
+    assert not warnings_for(good)
 
 
-def test_a_penalty_that_dominates_is_warned_of(tmp_path):
-    config = TINY.model_copy(update={"cost_form": "linear", "cost_weight": 1e4, "epochs": 1, "posterior_epochs": 0})
-    with pytest.warns(UserWarning, match=r"the penalty dominates the loss at the first step \(.* against"):
-        find(tmp_path, config, selectors=("random",))
+@pytest.mark.parametrize("changes", [{"cost_form": "linear", "cost_weight": 1e4}, {"cost_weight": 50.0}])
+def test_a_penalty_that_dominates_is_warned_of_before_the_second_step(tmp_path, changes):
+    def stop(what, done, total):
+        raise KeyboardInterrupt
+
+    with (
+        pytest.warns(UserWarning, match=r"the penalty dominates the loss at the first step \(.* against"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        find(tmp_path, TINY.model_copy(update=changes), listen=stop)
+
+
+@pytest.mark.parametrize("epoch", range(4))
+def test_killed_after_the_last_step_of_an_epoch_it_goes_on(tmp_path, epoch, monkeypatch):
+    wanted, note = find(tmp_path / "whole"), Kept.note
+
+    def killed(kept, row):
+        if row["epoch"] == epoch:
+            raise KeyboardInterrupt
+        note(kept, row)
+
+    monkeypatch.setattr(Kept, "note", killed)
+    with pytest.raises(KeyboardInterrupt):
+        find(tmp_path / "killed")
+    monkeypatch.undo()
+    got = find(tmp_path / "killed")
+    assert got.genotypes == wanted.genotypes
+    assert without_seconds(got.history) == without_seconds(wanted.history)
+
+
+def test_a_supernet_made_anew_has_its_whole_history_again(tmp_path):
+    first = find(tmp_path)
+    (tmp_path / "search/supernet.safetensors").unlink()
+    again = find(tmp_path)
+    assert torch.equal(again.logits, first.logits)
+    assert without_seconds(again.history) == without_seconds(first.history)
+
+
+def test_settings_of_selectors_are_written_beside_their_committees(tmp_path):
+    find(tmp_path)
+    find(tmp_path, TINY.model_copy(update={"rounds": 1}), selectors=("random",))
+    written = read_search(tmp_path)[0]
+    assert [written[name]["settings"]["rounds"] for name in ("svgd", "random")] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +257,9 @@ def test_the_papers_soft_step_fits_in_twelve_gibibytes():
     from quorate.data import from_arrays
 
     colour = from_arrays("toy", torch.zeros(20, 32, 32, 3, dtype=torch.uint8).numpy(), [0, 1] * 10)
+    before = torch.get_rng_state()
     needed = memory_needed(colour, searches.cifar10_paper())
+    assert torch.equal(before, torch.get_rng_state())
     again = memory_needed(colour, searches.cifar10_paper().model_copy(update={"recompute": True}))
     assert 3 * 2**30 < needed < 12 * 2**30
     assert again < needed / 3
@@ -229,6 +270,7 @@ def test_the_papers_soft_step_fits_in_twelve_gibibytes():
     [
         (lambda body: body.update(selectors={}), "names no committee"),
         (lambda body: body.update(selectors={"svgd": []}), "holds no genotypes of the selector 'svgd'"),
+        (lambda body: body["selectors"]["svgd"].update(row=[1]), "the row of 'svgd' must be an object"),
         (lambda body: body["selectors"]["svgd"].update(genotypes=[{}]), "must have a normal and a reduction cell"),
         (lambda body: body["selectors"]["svgd"]["genotypes"][0].update(normal=[1] * 8), "must have 8 edges"),
         (lambda body: body.update(version=9), "has schema version 9"),
@@ -247,3 +289,10 @@ def test_genotypes_that_were_changed_are_refused(tmp_path, change, said):
     path.write_text(json.dumps({**document, "sha256": checksum(body)}))
     with pytest.raises(QuorateError, match=said):
         read_search(path)
+
+
+def test_batches_for_statistics_are_of_one_size():
+    material = material_for(images(300), TINY, torch.device("cpu"))
+    found, labels = material.fixed(material.train, 129, 0, 0)
+    assert [len(batch) for batch in found] == [65, 64]
+    assert len(labels) == 129

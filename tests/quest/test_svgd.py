@@ -89,6 +89,13 @@ def test_coinciding_particles_are_said_and_give_numbers():
     assert not phi.any()
 
 
+def test_coinciding_particles_are_said_once_in_a_run():
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        svgd.run(torch.randn(2, 2, generator=generator()) * 1e-4, lambda x: -x, steps=60, repulsion=0.01)
+    assert len(said) == 1
+
+
 @pytest.mark.parametrize("repulsion", [0.0, -0.3])
 def test_no_repulsion_is_warned_of(repulsion):
     with pytest.warns(UserWarning, match=r"a repulsion of .* does not push particles apart"):

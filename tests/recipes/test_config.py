@@ -9,7 +9,8 @@ from quorate.cli import main
 from quorate.cli.settings import settings_in, toml_of
 from quorate.recipes.config import RunConfig
 from quorate.recipes.runs import RECIPES, bring_your_own
-from quorate.recipes.wishes import wish_of
+from quorate.store.phases import Phases
+from quorate.store.run import write_config
 from quorate.train import Training
 
 
@@ -49,11 +50,16 @@ def test_one_seed_and_one_calibration_split_are_everywhere():
     [
         ({"model": ["timm:resnet18"], "learners": 2}, "learners must be as many as there are models, got 2 and 1"),
         ({"model": ["timm:resnet18"], "weights": ["a", "b"]}, "weights must be one for each of 1 models"),
+        ({"model": ["a.py:build"], "jobs": 2}, "jobs must be 1 with networks from a file of your own"),
         ({"weights": ["a"]}, "weights must be one for each of 0 models"),
         ({"model": ["timm:resnet18"], "single": True}, "leave genotypes, --match-macs and --single out"),
         ({"genotype": ["DARTS_V1"], "match_macs": "runs/a"}, "give one of genotype, genotypes and match_macs"),
         ({"genotype": ["DARTS_V1", "DARTS_V2"], "learners": 3}, "one for each of 3, got 2"),
         ({"training": {"seed": 3}}, "the run has one seed, 0, got 3 for its training"),
+        ({"wish": {"budget": "much"}}, "budget must be a number such as 200M"),
+        ({"wish": {"budget": "-5M"}}, "budget must be positive"),
+        ({"wish": {"policies": []}}, "policies must name at least one family"),
+        ({"wish": {"cost": "milliseconds", "batch": 8}}, "milliseconds of batches of 8"),
         ({"epochs": 3}, "Extra inputs are not permitted"),
     ],
 )
@@ -72,10 +78,8 @@ def test_how_many_learners():
 
 def test_a_wish_in_words():
     config = RunConfig.model_validate({"wish": {"budget": "1.5M", "cost": "free-running"}})
-    assert wish_of(config.wish).budget == 1.5e6
-    assert wish_of(RunConfig().wish).max_drop == 0.5
-    with pytest.raises(ValueError, match="budget must be a number such as 200M"):
-        wish_of(RunConfig.model_validate({"wish": {"budget": "much"}}).wish)
+    assert config.wish.as_wish().budget == 1.5e6
+    assert RunConfig().wish.as_wish().max_drop == 0.5
 
 
 def test_settings_go_to_toml_and_back(tmp_path):
@@ -92,6 +96,7 @@ def configured(monkeypatch):
 
     def instead(config, run, *args, **keywords):
         seen.append((config, run))
+        return Phases(run / "phases.json", {"train": ("key", 1.5)})
 
     monkeypatch.setattr("quorate.recipes.phases.run_phases", instead)
 
@@ -115,6 +120,14 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(configured, tmp_pa
     assert config.search == plain.search
 
 
+@pytest.mark.parametrize("given", [["--exits", "1,3"], ["--exits", "1", "--exits", "3"], ["--config", "exits.toml"]])
+def test_exits_are_a_word_or_numbers_of_cells(configured, tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "exits.toml").write_text("exits = [1, 3]\n")
+    assert configured("digits", *given).exits == (1, 3)
+    assert configured("digits", "--exits", "end").exits == "end"
+
+
 def test_without_a_recipe_the_images_are_the_users(configured):
     config = configured("--data", "folder:photos/cats", "--learners", "5")
     assert config == bring_your_own(models=False).model_copy(update={"data": "folder:photos/cats", "learners": 5})
@@ -131,6 +144,35 @@ def test_seeds_are_runs_of_their_own(configured):
     assert [(config.seed, run.name) for config, run in configured.seen] == [(s, f"x-seed{s}") for s in range(3)]
 
 
+def test_the_configuration_of_a_run_can_be_repeated_with_other_seeds(configured, tmp_path):
+    recorded = RunConfig(seed=3).seeded().model_dump(mode="json")
+    write_config(tmp_path / "config.json", {"run": recorded})
+    configured("--config", str(tmp_path / "config.json"), "--seeds", "2")
+    assert [config.seeded().training.seed for config, _ in configured.seen] == [3, 4]
+    assert configured("--config", str(tmp_path / "config.json"), "--seed", "7").seeded().search.seed == 7
+
+
+def test_a_run_that_stops_early_is_json_too(configured, capsys):
+    configured("digits", "--run", "runs/x", "--json")
+    assert json.loads(capsys.readouterr().out) == [{"run": "runs/x", "seconds": {"train": 1.5}}]
+
+
+@pytest.mark.parametrize(
+    ("data", "called"),
+    [
+        ("folder:.", "photos.v2"),
+        ("folder:../photos.v2/", "photos.v2"),
+        ("arrays:mine.npz", "mine"),
+        ("cifar10", "cifar10"),
+    ],
+)
+def test_a_run_is_called_as_its_images(configured, tmp_path, monkeypatch, data, called):
+    (tmp_path / "photos.v2").mkdir()
+    monkeypatch.chdir(tmp_path / "photos.v2")
+    configured("--data", data)
+    assert configured.seen[-1][1].as_posix() == f"runs/{called}"
+
+
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
@@ -139,6 +181,8 @@ def test_seeds_are_runs_of_their_own(configured):
         (["digits", "--config", "/nowhere.toml"], "no such file"),
         (["digits", "--training.epochs", "0"], "--settings.training.epochs|training.epochs"),
         (["digits", "--learner", "3"], "Unknown option|learner"),
+        (["digits", "--wish.budget", "much"], "^quorate: budget must be a number such as 200M or 1.5G, got 'much'$"),
+        (["digits", "--weights", "a"], r"^quorate: weights must be one for each of 0 models .*, got 1$"),
         (["digits", "--seeds", "0"], "seeds must be at least 1"),
         (["digits", "--from", "nowhere"], "from"),
     ],
@@ -152,7 +196,7 @@ def test_mistakes_are_one_line(tokens, said, capsys):
         status = stopped.code
     assert status == 2
     error = capsys.readouterr().err
-    assert re.search(said, error)
+    assert re.search(said, " ".join(error.split()))
     assert "Traceback" not in error
 
 

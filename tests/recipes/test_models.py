@@ -86,6 +86,28 @@ def test_a_function_in_a_file(own):
     assert bring(f"{own}:untouched@0", toy()).learner.num_exits == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import nowhere_to_be_found\n", "mine.py, line 1: raises ModuleNotFoundError: No module named"),
+        ("def build(:\n", "mine.py: raises SyntaxError"),
+        ("def build(classes):\n    return undefined\n", "mine.py, line 2: raises NameError"),
+    ],
+)
+def test_what_goes_wrong_in_the_users_file_is_said_as_theirs(tmp_path, text, said):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(QuorateError, match=said):
+        bring(f"{tmp_path}/mine.py:build@1", toy())
+
+
+def test_a_file_may_hold_dataclasses(tmp_path):
+    text = (
+        "from __future__ import annotations\nimport dataclasses\n\n@dataclasses.dataclass\nclass Size:\n    side: int\n"
+    )
+    (tmp_path / "sizes.py").write_text(text + OWN)
+    assert bring(f"{tmp_path}/sizes.py:build@1", toy()).learner.num_exits == 2
+
+
 def test_weights_into_a_network_of_ones_own(own, tmp_path):
     network = nn.Sequential(nn.Linear(4, 3))
     torch.save({"0.weight": torch.ones(3, 4), "0.bias": torch.zeros(3)}, tmp_path / "w.pt")

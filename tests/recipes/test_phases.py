@@ -115,6 +115,42 @@ def test_from_train_nothing_old_is_left(tmp_path):
     assert (place.search / "g.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("begin", "left"),
+    [
+        ("report", {"frontier.svg", "bench.json", "results.json"}),
+        ("evaluate", {"frontier.svg", "bench.json"}),
+        ("export", {"frontier.svg"}),
+        ("tune", set()),
+    ],
+)
+def test_a_phase_done_again_keeps_what_those_before_it_wrote_into_the_report(tmp_path, begin, left):
+    watched = Watched()
+    watched.run(tmp_path)
+    report = RunFolder(tmp_path).report
+    report.mkdir()
+    for name in ("frontier.svg", "bench.json", "results.json", "index.html"):
+        (report / name).write_text("old")
+    watched.run(tmp_path, begin=begin)
+    assert {path.name for path in report.iterdir()} == left
+
+
+def test_nothing_is_removed_for_images_that_are_not_there(tmp_path):
+    watched = Watched()
+    watched.run(tmp_path)
+    place = RunFolder(tmp_path)
+    place.weights(0).parent.mkdir(parents=True)
+    place.weights(0).write_text("hours of work")
+
+    def missing():
+        raise QuorateError("no such data")
+
+    with pytest.raises(QuorateError, match="no such data"):
+        run_phases(RunConfig(data="nowhere"), tmp_path, watched.works(), missing, begin="search")
+    assert place.weights(0).exists()
+    assert watched.run(tmp_path) == []
+
+
 def test_a_run_that_was_made_otherwise_is_refused(tmp_path):
     from quorate.store.run import write_config
 
@@ -137,6 +173,8 @@ def test_two_at_once_are_refused(tmp_path):
 def test_unknown_phases_are_refused(tmp_path):
     with pytest.raises(ValueError, match="a phase must be one of search, train"):
         Watched().run(tmp_path, end="nowhere")
+    with pytest.raises(ValueError, match="must not come after the last, got from tune to train"):
+        Watched().run(tmp_path, begin="tune", end="train")
 
 
 def test_the_keys_of_a_phase_are_those_of_what_it_needs():

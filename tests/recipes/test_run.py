@@ -13,9 +13,12 @@ from PIL import Image
 
 import quorate
 from quorate.cli import main
-from quorate.store.run import RunFolder, read_committee
+from quorate.cli.app import build
+from quorate.recipes.config import RunConfig
+from quorate.store.run import RunFolder, read_committee, write_config
 from quorate.store.tuning import read_tuning
 from quorate.store.weights import read_weights
+from quorate.train import Training
 from tests.recipes.test_models import OWN
 
 SMALL = ["--data", "digits", "--training.batch", "256", "--channels", "2", "--cells", "3", "--threads", "1"]
@@ -151,6 +154,25 @@ def test_phases_can_be_run_alone_and_find_what_those_before_them_left(tmp_path, 
     assert all((weights(tmp_path / "other")[name] == before[name]).all() for name in before)
 
 
+def recorded(folder, **settings):
+    write_config(RunFolder(folder).config, {"run": RunConfig(**settings).seeded().model_dump(mode="json")})
+    return ["train", "--run", str(folder)]
+
+
+def test_training_alone_takes_the_learners_of_the_run(tmp_path):
+    tokens = recorded(tmp_path, genotype=("DARTS_V1",), channels=2, training=Training(epochs=3))
+    _, bound, _ = build(tokens).parse_args(tokens)
+    settings = bound.arguments["settings"]
+    assert (settings.genotype, settings.learners, settings.selector) == (("DARTS_V1",), 3, None)
+    assert (settings.channels, settings.epochs) == (2, 3)
+
+
+@pytest.mark.parametrize("settings", [{"single": True}, {"match_macs": "runs/a"}, {"exits": "end"}])
+def test_training_alone_does_not_train_something_else(tmp_path, capsys, settings):
+    assert main(recorded(tmp_path, **settings)) == 2
+    assert f"is a run with {next(iter(settings))}, which `quorate train` cannot say" in capsys.readouterr().err
+
+
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_everything_of_a_run(tmp_path, capsys):
@@ -165,4 +187,4 @@ def test_everything_of_a_run(tmp_path, capsys):
     assert (run / "report" / "index.html").stat().st_size < 3e6
     assert quorate.load(run / "bundle", threads=1).milliseconds
     assert time.monotonic() - began < 300
-    assert main(["report", str(run), str(run), "--json"]) == 0
+    assert main(["report", str(run), str(run), "--json"]) == 2  # it would count twice

@@ -30,6 +30,27 @@ def test_data_sets_are_columns_and_selectors_rows():
     assert {row["selector"] for row in as_rows(merges)} == {"svgd", "random"}
 
 
+def told(**settings):
+    return {"run": {"recipe": "small", "selector": "svgd", "seed": 0, **settings}}
+
+
+def test_controls_are_no_repetitions():
+    runs = [run("digits", accuracy, 10.0, config=config) for accuracy, config in [
+        (0.9, told(single=False, training={"epochs": 24, "seed": 0})),
+        (0.8, told(single=False, training={"epochs": 24, "seed": 1}, threads=4) | {"seed": 1}),
+        (0.7, told(single=True, training={"epochs": 24, "seed": 0})),
+        (0.6, told(single=False, training={"epochs": 24, "seed": 0}, match_macs="runs/a")),
+        (0.5, told(single=False, training={"epochs": 0, "seed": 0})),
+    ]]  # fmt: skip
+    merges = [m for m in merged(runs) if m.policy == "static soft vote"]
+    assert {m.recipe: (pytest.approx(m.measures["accuracy"].mean), m.measures["accuracy"].runs) for m in merges} == {
+        "small, training.epochs 24": (0.85, 2),
+        "small, single, training.epochs 24": (0.7, 1),
+        "small, training.epochs 24, match_macs runs/a": (0.6, 1),
+        "small, training.epochs 0": (0.5, 1),
+    }
+
+
 def test_without_a_recipe_the_budget_tells_runs_apart():
     config = {"learners": [{"channels": 16, "cells": 8}], "training": {"epochs": 4}}
     assert merged([run("digits", 0.9, 1.0, config=config)])[0].recipe == "3 learners C16 L8 4 epochs"
@@ -40,3 +61,17 @@ def test_the_tables_are_a_page():
     tree_of(page)
     assert "85.00 % ± 7.07 (n = 2)" in page
     assert "<b>" not in page
+
+
+def test_others_are_judged_by_the_wish_that_the_run_was_tuned_for(tmp_path):
+    from types import SimpleNamespace
+
+    from quorate.cli.run_parts import allowed
+    from quorate.store.run import RunFolder
+    from quorate.store.schema import write_document
+
+    parts = SimpleNamespace(place=RunFolder(tmp_path))
+    assert allowed(parts) == 0.5
+    for wished, drop in ((2.0, 2.0), (None, 0.5)):
+        write_document(parts.place.tuning, "quorate.tuning", 1, {"wish": {"max_drop": wished}})
+        assert allowed(parts) == drop

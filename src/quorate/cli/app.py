@@ -33,6 +33,8 @@ def one_line(error: CycloptsError) -> str:
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         first = cause.errors()[0]
+        if first["type"] == "value_error":  # our own words, which say what was given
+            return f"quorate: {first['ctx']['error']}"
         return f"quorate: --{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
     return "quorate: " + " ".join(str(error).split())
 

@@ -36,7 +36,7 @@ def evaluate(
     backend: Backend = "torch",
     data: str | None = None,
     root: Path | None = None,
-    max_drop: float = 0.5,
+    max_drop: float | None = None,
     threads: int | None = None,
     json: bool = False,
 ) -> None:
@@ -57,7 +57,8 @@ def evaluate(
         backend: that runs the networks.
         data: the data set, where it is not where the run found it.
         root: where named data sets are kept, if not where they were.
-        max_drop: points that policies may lose where their thresholds are chosen.
+        max_drop: points that policies may lose where their thresholds are chosen; by default those that the run was
+            tuned for, else 0.5.
         threads: of the networks; by default one for each core.
         json: print JSON instead of tables.
     """
@@ -81,7 +82,7 @@ def evaluate_run(
     backend: Backend = "torch",
     data: str | None = None,
     root: Path | None = None,
-    max_drop: float = 0.5,
+    max_drop: float | None = None,
     threads: int | None = None,
     committee: "Committee | None" = None,
     progress: Progress | None = None,
@@ -94,7 +95,8 @@ def evaluate_run(
         backend: that runs the networks.
         data: the data set, where it is not where the run found it.
         root: where named data sets are kept now.
-        max_drop: points that policies may lose where their thresholds are chosen.
+        max_drop: points that policies may lose where their thresholds are chosen; by default those that the run was
+            tuned for, else 0.5.
         threads: of the networks.
         committee: of the run, where it is loaded already, or of networks that no file can build.
         progress: called with what is being done, the steps done, and of how many.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quorate import __version__
 from quorate.cli.common import progress_on
 from quorate.cli.run_parts import (
+    DROP,
     Progress,
     RunParts,
     dataset_of,
@@ -45,7 +46,7 @@ def report(
     out: Path | None = None,
     data: str | None = None,
     root: Path | None = None,
-    max_drop: float = 0.5,
+    max_drop: float | None = None,
     json: bool = False,
 ) -> None:
     """Write the report of a run as a page, or merge several runs into tables.
@@ -65,7 +66,8 @@ def report(
         out: the page's folder (by default RUN/report); of several runs a .json, .csv or .html.
         data: the data set, where it is not where the run found it.
         root: where named data sets are kept, if not where they were.
-        max_drop: points that policies may lose where their thresholds are chosen.
+        max_drop: points that policies may lose where their thresholds are chosen; by default those that the run was
+            tuned for, else 0.5.
         json: print the results as JSON.
     """
     if len(runs) == 1 and out is not None and (out.suffix or out.is_file()):
@@ -75,7 +77,8 @@ def report(
         return
     with progress_on() as progress:
         if runs[0].is_file():
-            page, results = report_votes(runs[0], out=out, max_drop=max_drop, progress=progress)
+            drop = DROP if max_drop is None else max_drop
+            page, results = report_votes(runs[0], out=out, max_drop=drop, progress=progress)
         else:
             run_parts(runs[0])  # whatever is wrong with it is said before its folder is held
             with held(runs[0]):
@@ -114,7 +117,7 @@ def report_run(
     out: Path | None = None,
     data: str | None = None,
     root: Path | None = None,
-    max_drop: float = 0.5,
+    max_drop: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Write the page of a run.
@@ -124,7 +127,8 @@ def report_run(
         out: the folder of the page; by default RUN/report.
         data: the data set, where it is not where the run found it.
         root: where named data sets are kept now.
-        max_drop: points that policies may lose where their thresholds are chosen.
+        max_drop: points that policies may lose where their thresholds are chosen; by default those that the run was
+            tuned for, else 0.5.
         progress: called with what is being done, the steps done, and of how many.
 
     Returns:
@@ -144,7 +148,7 @@ def report_run(
 
 
 def report_votes(
-    path: Path, *, out: Path | None = None, max_drop: float = 0.5, progress: Progress | None = None
+    path: Path, *, out: Path | None = None, max_drop: float = DROP, progress: Progress | None = None
 ) -> tuple[Path, dict[str, Any]]:
     """Write the page of recorded votes, without a run.
 
@@ -212,17 +216,21 @@ def _drawings(run: RunParts) -> dict[str, bytes]:
     return found
 
 
-def merge(runs: list[Path], out: Path | None, root: Path | None, max_drop: float, json: bool) -> None:
+def merge(runs: list[Path], out: Path | None, root: Path | None, max_drop: float | None, json: bool) -> None:
     """Print, and write where asked, the tables of several runs."""
     if out is not None and out.suffix not in (".json", ".csv", ".html"):
         raise ValueError(f"of several runs the output must end in .json, .csv or .html, got {out.name!r}")
     check_place(out)
+    places = [run.resolve() for run in runs]
+    if twice := [str(run) for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
+        raise ValueError(f"each run counts once, got {' and '.join(twice)}, which are one folder: name it once")
     found = []
     with progress_on() as progress:
         for run in runs:
             parts = run_parts(run)
-            votes = votes_of(parts, partial(dataset_of, parts, None, root))
-            found.append(results_for(parts, votes, max_drop=max_drop, progress=progress))
+            with held(run):
+                votes = votes_of(parts, partial(dataset_of, parts, None, root))
+                found.append(results_for(parts, votes, max_drop=max_drop, progress=progress))
     merges = merged(found)
     rows = as_rows(merges)
     if out is not None and out.suffix == ".html":

@@ -1,8 +1,9 @@
 """``quorate run``: from a data set to a committee and its report, phase by phase, taken up at any moment."""
 
+import json as json_
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,10 @@ def _recipe_beneath(app: App, commands: tuple[str, ...], arguments: ArgumentColl
     if name is not None or not files:
         config = RECIPES[name].make() if name is not None else bring_your_own(models=bool(given.get("--model")))
         beneath(app, commands, arguments, config.model_dump(mode="json"), name or "bring your own")
+    for argument in arguments:
+        if "--exits" in argument.names and len(argument.tokens) > 1:  # of a word or numbers the parser takes the first
+            numbers = ",".join(token.value for token in argument.tokens)
+            argument.tokens[:] = [argument.tokens[0].evolve(value=numbers)]
 
 
 app = App(name="run", config=_recipe_beneath, help_format="markdown")
@@ -77,7 +82,7 @@ def run(
         seeds: so many runs, of seeds from --seed upward, and one report on all.
         begin: do this phase and all after it again.
         end: stop after this phase.
-        json: print the results as JSON at the end.
+        json: print the results as JSON at the end; of a run that stops earlier, what is done and in how many seconds.
     """
     # Read once, when torch is loaded: on busy cores threads that wait for each other would else burn most of the time.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -87,24 +92,22 @@ def run(
     from quorate.recipes.phases import run_phases
 
     place = run or Path("runs") / _called(settings)
-    places = []
+    done: dict[Path, dict[str, float]] = {}
     for seed in range(settings.seed, settings.seed + seeds):
         one = RunConfig.model_validate(settings.model_dump() | {"seed": seed})
         folder = place if seeds == 1 else place.with_name(f"{place.name}-seed{seed}")
-        places.append(folder)
         try:
             with warning_lines():
                 shell, data = _Terminal(folder), partial(data_of, one)
-                run_phases(one, folder, _works(one), data, begin=begin, end=end, shell=shell)
+                phases = run_phases(one, folder, _works(one), data, begin=begin, end=end, shell=shell)
         except KeyboardInterrupt:
             print(f"the same command goes on where {folder} was stopped", file=sys.stderr)
             raise
+        done[folder] = phases.seconds
     if end == "report":
-        if seeds > 1:
-            from quorate.cli.report import report
-
-            report(places)
-        _last_lines(places[-1], json=json)
+        _last_lines(list(done), json=json)
+    elif json:
+        print(json_.dumps([{"run": str(folder), "seconds": seconds} for folder, seconds in done.items()], indent=1))
 
 
 def _works(config: RunConfig) -> "dict[str, Phase]":
@@ -130,23 +133,26 @@ def _called(settings: RunConfig) -> str:
     if settings.recipe != "own":
         return settings.recipe
     kind, _, rest = settings.data.partition(":")
-    return Path(rest.rstrip("/")).stem if rest else kind
+    if not rest:
+        return kind
+    path = Path(rest).resolve()  # "." and ".." are called something, too
+    return (path.name if kind == "folder" else path.stem) or kind
 
 
-def _last_lines(run: Path, *, json: bool) -> None:
-    """Where the report is, and the three numbers that matter."""
-    from quorate.cli.report import last_words
+def _last_lines(runs: Sequence[Path], *, json: bool) -> None:
+    """Where each report is, and the three numbers that matter; of several runs their tables first."""
+    from quorate.cli.report import last_words, report
     from quorate.report.results import read_results
     from quorate.store.run import RunFolder
 
-    place = RunFolder(run)
-    results = read_results(place.report / "results.json")
-    if json:
-        import json as json_
-
-        print(json_.dumps(results, indent=1))
-        return
-    print(f"report: {place.report / 'index.html'} ({last_words(results)})")
+    if len(runs) > 1:
+        report(list(runs), json=json)
+    found = {RunFolder(run).report: read_results(RunFolder(run).report / "results.json") for run in runs}
+    for folder, results in found.items():
+        if not json:
+            print(f"report: {folder / 'index.html'} ({last_words(results)})")
+        elif len(runs) == 1:
+            print(json_.dumps(results, indent=1))
 
 
 class _Terminal:

@@ -26,9 +26,21 @@ if TYPE_CHECKING:
     from quorate.data.dataset import Dataset
     from quorate.nets import Learner
 
-__all__ = ["RunParts", "about_run", "dataset_of", "images_of", "results_for", "run_parts", "votes_of"]
+__all__ = [
+    "DROP",
+    "RunParts",
+    "about_run",
+    "allowed",
+    "dataset_of",
+    "images_of",
+    "results_for",
+    "run_parts",
+    "votes_of",
+]
 
 Progress = Callable[[str, int, int], None]
+DROP = 0.5
+"""Points that policies may lose where nobody said more or less."""
 
 
 class RunParts(NamedTuple):
@@ -140,7 +152,7 @@ def results_for(
     *,
     split: str | None = None,
     policy: Policy | None = None,
-    max_drop: float = 0.5,
+    max_drop: float | None = None,
     engine: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -151,13 +163,14 @@ def results_for(
         votes: all of its votes.
         split: the samples that judge; "test" unless said otherwise.
         policy: that decides, in place of the committee's own.
-        max_drop: points that policies may lose where their thresholds are chosen.
+        max_drop: points that policies may lose where their thresholds are chosen; None: as the run was tuned.
         engine: what an evaluation with the networks found; None: what an earlier one found, if nothing has changed.
         progress: called with what is being done, the steps done, and of how many.
     """
     judging, choosing, where = parts_of(votes, split)
     decides = policy or run.record.policy
-    mark = _mark(judging, choosing, decides, max_drop)
+    drop = allowed(run) if max_drop is None else max_drop
+    mark = _mark(judging, choosing, decides, drop)
     if run.results.is_file():
         try:
             before = read_results(run.results)
@@ -172,9 +185,15 @@ def results_for(
     about = {**about_run(run), **where, "made_of": mark}
     if engine is not None:
         about["engine"] = dict(engine)
-    results = results_of(judging, choosing, policy=decides, max_drop=max_drop, about=about, progress=progress)
+    results = results_of(judging, choosing, policy=decides, max_drop=drop, about=about, progress=progress)
     write_results(run.results, results)
     return read_results(run.results)
+
+
+def allowed(run: RunParts) -> float:
+    """The points that a run was tuned to lose at most, so that others are judged by the same wish."""
+    wished = ((read_tuning(run.place.path) or {}).get("wish") or {}).get("max_drop")
+    return DROP if wished is None else float(wished)
 
 
 def _mark(judging: Votes, choosing: Votes, policy: Policy, max_drop: float) -> str:

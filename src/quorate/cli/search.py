@@ -136,7 +136,8 @@ def _print(found: "Found", run: Path) -> None:
     from quorate.report.tables import macs, percent, print_table
     from quorate.store.search import read_search
 
-    before = {name: Row(**one["row"]) for name, one in read_search(run)[0].items()}
+    written = {name: one.get("row", {}) for name, one in read_search(run)[0].items()}
+    before = {name: Row(**row) for name, row in written.items() if set(row) == set(Row._fields)}
     exits = [f"exit {e}" for e in range(len(next(iter(found.rows.values())).ppd))]
     accuracy, apart, members = [], [], []
     for name, row in {**before, **found.rows}.items():

@@ -34,7 +34,7 @@ def settings_in(path: Path) -> dict[str, Any]:
     Example:
         >>> settings_in(Path("/nowhere.toml"))
         Traceback (most recent call last):
-        ValueError: /nowhere.toml: no such file; --config names a TOML file of settings ...
+        ValueError: /nowhere.toml: no such file; --config names a TOML file of settings, ...
     """
     if path.is_dir() and (path / "config.json").is_file():
         path = path / "config.json"
@@ -46,11 +46,16 @@ def settings_in(path: Path) -> dict[str, Any]:
         body = read_config(path)
         if not isinstance(body.get("run"), dict):
             raise ValueError(f"{path}: is of a run that `quorate run` did not make; write a TOML file instead")
-        return dict(body["run"])
+        # One seed and one split are of the whole run; its parts take them over, and those given now too.
+        return {name: _without_taken(value) for name, value in body["run"].items()}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: is not TOML ({error}); write `epochs = 30`, one setting a line") from None
+
+
+def _without_taken(value: Any) -> Any:
+    return {k: v for k, v in value.items() if k != "seed"} if isinstance(value, Mapping) else value
 
 
 def toml_of(settings: Mapping[str, Any]) -> str:

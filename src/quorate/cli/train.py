@@ -3,6 +3,7 @@
 import json as json_
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from quorate.store.run import RunFolder, read_config
 from quorate.train.config import TrainConfig
 
 if TYPE_CHECKING:
+    from quorate.data.dataset import Dataset
     from quorate.store.run import CommitteeRecord
 
 __all__ = ["app", "from_file", "warning_lines"]
@@ -28,9 +30,33 @@ def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
         settings = read_config(RunFolder(given["--run"]).config).get("run")
         if isinstance(settings, dict):
             known = {name.removeprefix("--") for argument in arguments for name in argument.names}
-            part = settings["search" if commands[-1] == "search" else "training"]
-            fields = {name: value for name, value in {**settings, **part}.items() if name.replace("_", "-") in known}
+            table = _of_search(settings) if commands[-1] == "search" else _of_training(settings, given)
+            fields = {name: value for name, value in table.items() if name.replace("_", "-") in known}
             beneath(app, commands, arguments, fields, given["--run"])
+
+
+def _of_search(settings: dict[str, Any]) -> dict[str, Any]:
+    return {**settings, **settings["search"]}
+
+
+def _of_training(settings: dict[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """What `quorate run` would train, as far as `quorate train` can be told."""
+    from quorate.recipes.config import RunConfig
+
+    config = RunConfig.model_validate(settings)
+    usual = RunConfig()
+    beyond = [
+        name for name in ("model", "match_macs", "single", "exits") if getattr(config, name) != getattr(usual, name)
+    ]
+    if beyond:
+        raise ValueError(
+            f"{given['--run']} is a run with {', '.join(beyond)}, which `quorate train` cannot say: "
+            f"`quorate run --config {given['--run']} --run {given['--run']} --to train`"
+        )
+    table = {**settings, **settings["training"], "learners": config.learner_count}
+    if config.genotype or "--genotype" in given:
+        del table["selector"]  # nobody selects among what is given
+    return table
 
 
 app = App(name="train", config=from_file, help_format="markdown")
@@ -72,7 +98,8 @@ def train(
 
     data = load(settings.data, root=settings.root, side=settings.side, seed=settings.seed)
     run = settings.run or Path("runs") / settings.data.partition(":")[0]
-    genotypes, names = _genotypes(settings, run)
+    with warning_lines():
+        genotypes, names = _genotypes(settings, run, data)
     learners = build_learners(
         genotypes,
         channels=settings.channels,
@@ -119,14 +146,15 @@ def _as_json(committee: "CommitteeRecord", run: Path, *, votes: bool) -> dict[st
     return {"run": str(run), "votes": str(RunFolder(run).votes) if votes else None, "learners": members}
 
 
-def _genotypes(settings: TrainConfig, run: Path) -> tuple[list[Any], list[str]]:
+def _genotypes(settings: TrainConfig, run: Path, data: "Dataset") -> tuple[list[Any], list[str]]:
     """The architectures that were named; else those that a search found here or elsewhere; else DARTS_V2."""
     from quorate.nets import read_genotype
-    from quorate.recipes.committee import found_by_search
+    from quorate.recipes.committee import found_by_search, warn_of_overlap
 
     where = settings.genotypes or (run if RunFolder(run).genotypes.exists() and not settings.genotype else None)
     if where is not None:
         genotypes, selector = found_by_search(where, settings.selector, settings.learners)
+        warn_of_overlap(where, data, settings.seed, settings.calibration)
         return list(genotypes), [f"{k} {selector}" for k in range(len(genotypes))]
     found = [read_genotype(given) for given in settings.genotype or ("DARTS_V2",)]
     found = found * (settings.learners or 1) if len(found) == 1 else found

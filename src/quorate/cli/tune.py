@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from quorate import __version__
 from quorate.cli.common import calibration_of, describe, progress_on, votes_at
-from quorate.recipes.wishes import amount
+from quorate.cli.run_parts import run_parts
+from quorate.recipes.config import amount
 from quorate.report.figures import check_figure
 from quorate.report.frontier import draw_frontier
 from quorate.report.tables import check_place, macs, percent, print_table
@@ -14,7 +15,7 @@ from quorate.squad import Tuned, Wish
 from quorate.squad import tune as tune_votes
 from quorate.squad.candidates import FAMILIES
 from quorate.store import write_policy
-from quorate.store.run import RunFolder
+from quorate.store.run import RunFolder, held
 
 __all__ = ["tune"]
 
@@ -75,7 +76,9 @@ def tune(
     if is_run:
         from quorate.train.again import votes_of_run
 
-        votes_of_run(votes, (split or "calibration",))  # recorded first where they are not
+        run_parts(votes)  # whatever is wrong with it is said before its folder is held
+        with held(votes):
+            votes_of_run(votes, (split or "calibration",))  # recorded first where they are not
     recorded, measured = votes_at(votes, costs, backend)
     part, which = calibration_of(recorded, split)
     with progress_on() as progress:

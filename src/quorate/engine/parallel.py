@@ -140,7 +140,8 @@ class Arrival:
         """The next branch that arrives, for the samples still open; absences first, where they are wanted."""
         with self.crew.lock:
             self._want(wanted)
-            self.crew.dispatch()
+            if self._events.empty():  # otherwise a vote that is already there may decide rows that would be run
+                self.crew.dispatch()
         silent = self._silent(wanted)
         for branch in silent:
             rows = np.flatnonzero(self._open)

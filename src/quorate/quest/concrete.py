@@ -85,7 +85,7 @@ def straight_through(Z: Tensor) -> Tensor:
         tensor([0., 1.])
     """
     hard = F.one_hot(Z.argmax(dim=-1), Z.shape[-1]).to(Z.dtype)
-    return hard - Z.detach() + Z if Z.requires_grad else hard
+    return hard + (Z - Z.detach()) if Z.requires_grad else hard  # in this order the sum is hard to the bit
 
 
 def log_probability(logits: Tensor, choice: Tensor) -> Tensor:

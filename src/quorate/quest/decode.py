@@ -57,36 +57,43 @@ def decode(weights_TJO: Tensor) -> Genotype:
     return Genotype(*cells)
 
 
-def decode_particle(particle: Tensor, logits: Tensor) -> Genotype:
+def decode_particle(particle: Tensor, logits: Tensor, otherwise: Tensor | None = None) -> Genotype:
     """The genotype of a particle: edges are ranked by posterior probability times particle weight.
 
     Args:
         particle: ``[d]`` or ``[T, J, O]``; weights below 0 count as 0.
         logits: of the posterior.
+        otherwise: ``[T, J, O]``, whose best operation an edge takes where the particle weighs nothing but ``none``; by
+            default the posterior.
 
     Note:
         **[ours]** A settled particle weighs 1 on one operation of every edge, so its own weights would leave all edges
-        tied. The operation of an edge is the particle's; how far the edge is believed in is the posterior's too.
+        tied. The operation of an edge is the particle's; how far the edge is believed in is the posterior's too. An
+        edge that settled on ``none`` comes last; a node with too few others keeps it all the same, by the posterior's
+        best operation: by the first of equal weights it would be a pool each time.
 
     Example:
         >>> decode_particle(torch.zeros(224), torch.zeros(2, 14, 8)).normal[0]
         ('max_pool_3x3', 0)
     """
-    weights_TJO = particle.reshape(logits.shape).clamp_min(0)
-    best_TJ1 = weights_TJO[..., 1:].argmax(dim=-1, keepdim=True) + 1
-    belief_TJ1 = (logits.softmax(dim=-1) * weights_TJO).gather(-1, best_TJ1)
+    weights_TJO, q_TJO = particle.reshape(logits.shape).clamp_min(0).double(), logits.double().softmax(dim=-1)
+    silent_TJ1 = weights_TJO[..., 1:].amax(dim=-1, keepdim=True) == 0
+    ranked_TJO = torch.where(silent_TJ1, q_TJO if otherwise is None else otherwise.double(), weights_TJO)
+    best_TJ1 = ranked_TJO[..., 1:].argmax(dim=-1, keepdim=True) + 1
+    belief_TJ1 = (q_TJO * weights_TJO).gather(-1, best_TJ1)
     # Above every other operation's weight, which must not win the edge by the posterior alone.
     return decode(torch.zeros_like(weights_TJO).scatter_(-1, best_TJ1, belief_TJ1 + 1))
 
 
-def decode_choice(choice_TJ: Tensor, logits: Tensor) -> Genotype:
-    """The genotype of one hard sample of every edge: a particle that sits on a corner.
+def decode_choice(choice_TJ: Tensor, logits: Tensor, otherwise: Tensor | None = None) -> Genotype:
+    """The genotype of one hard sample of every edge: a particle that sits on a corner; arguments as there.
 
     Example:
         >>> decode_choice(torch.full((2, 14), 4), torch.zeros(2, 14, 8)).reduce[0]
         ('sep_conv_3x3', 0)
     """
-    return decode_particle(torch.nn.functional.one_hot(choice_TJ, len(PRIMITIVES)).to(logits.dtype), logits)
+    corner = torch.nn.functional.one_hot(choice_TJ, len(PRIMITIVES)).to(logits.dtype)
+    return decode_particle(corner, logits, otherwise)
 
 
 def choice_of(genotype: Genotype) -> Choice:
@@ -148,12 +155,19 @@ def neighbours(genotype: Genotype) -> Iterator[Genotype]:
 def sampler(logits: Tensor, generator: torch.Generator) -> Callable[[], Genotype]:
     """Something that draws genotypes from a posterior.
 
+    An edge that drew ``none`` and is kept takes the best of the others in the same draw, which is a draw from them.
+
     Example:
         >>> draw = sampler(torch.zeros(2, 14, 8), torch.Generator().manual_seed(0))
         >>> draw() == draw()
         False
     """
-    return lambda: decode_choice(hard_choice(logits, gumbel(logits, generator)), logits)
+
+    def draw() -> Genotype:
+        noise = gumbel(logits, generator)
+        return decode_choice(hard_choice(logits, noise), logits, logits + noise)
+
+    return draw
 
 
 def distinct(

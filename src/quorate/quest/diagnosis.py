@@ -8,7 +8,6 @@ Shapes: ``T`` tables, ``J`` edges, ``O`` operations.
 This file does not know how logits are learnt.
 """
 
-import math
 from typing import NamedTuple
 
 from torch import Tensor
@@ -18,7 +17,7 @@ from quorate.quest.concrete import entropy
 from quorate.quest.decode import decode
 from quorate.quest.penalty import expected_macs
 
-__all__ = ["FREE", "Diagnosis", "diagnose", "free_share", "warnings_for"]
+__all__ = ["FREE", "Diagnosis", "diagnose", "dominating", "free_share", "warnings_for"]
 
 FREE = ("max_pool_3x3", "avg_pool_3x3", "skip_connect")
 COLLAPSED, UNMOVED = 0.5, 0.2
@@ -73,36 +72,48 @@ def free_share(genotype: Genotype) -> float:
     return sum(free) / len(free)
 
 
-def warnings_for(logits: Tensor, *, cost_loss: float, data_loss: float, learnt: bool = True) -> list[str]:
+def warnings_for(logits: Tensor) -> list[str]:
     """What should worry whoever runs a search, at its end.
 
     Args:
-        logits: at the end of phase 1.
-        cost_loss: weighted penalty at the first step.
-        data_loss: joint loss at the first step.
-        learnt: whether the logits were to move at all.
+        logits: of the posterior.
 
     Example:
         >>> import torch
-        >>> warnings_for(torch.zeros(2, 14, 8), cost_loss=0.1, data_loss=7.0)
+        >>> warnings_for(torch.zeros(2, 14, 8))
         ['the logits barely moved: the largest probability of an edge is 0.125 on average, 0.125 being chance; ...]
     """
     q = logits.detach().double().softmax(-1)
     said, share, largest = [], free_share(decode(q)), float(q.max(-1).values.mean())
-    if learnt and largest < UNMOVED:
+    if largest < UNMOVED:
         said.append(
             f"the logits barely moved: the largest probability of an edge is {largest:.3f} on average, "
-            f"{1 / q.shape[-1]:.3f} being chance; the search chose nearly at random. Give it more epochs or a larger "
-            "logit_rate"
+            f"{1 / q.shape[-1]:.3f} being chance; the search chose nearly at random. Give it more epochs or "
+            "posterior_epochs, or a larger logit_rate or posterior_rate"
         )
-    if learnt and share > COLLAPSED:
+    if share > COLLAPSED:
         said.append(
             f"{100 * share:.0f} % of the kept edges are pools or skips without weights: the search collapses to what "
-            "is free. Lower cost_weight, or stop earlier"
-        )
-    if abs(cost_loss) > data_loss and math.isfinite(data_loss):
-        said.append(
-            f"the penalty dominates the loss at the first step ({cost_loss:.2f} against {data_loss:.2f}): the search "
-            "will look at costs alone. Lower cost_weight"
+            "is free. Lower cost_weight, or give the weights more epochs before the logits learn (warmup)"
         )
     return said
+
+
+def dominating(cost_loss: float, data_loss: float) -> str | None:
+    """What to say of a penalty that dominates the loss, at the first step; None where it does not.
+
+    Args:
+        cost_loss: weighted penalty.
+        data_loss: joint loss.
+
+    Example:
+        >>> dominating(9.0, 7.0)
+        'the penalty dominates the loss at the first step (9.00 against 7.00): the search will look at costs alone. ...
+        >>> dominating(0.2, 7.0)
+    """
+    if abs(cost_loss) <= data_loss:
+        return None
+    return (
+        f"the penalty dominates the loss at the first step ({cost_loss:.2f} against {data_loss:.2f}): the search will "
+        "look at costs alone. Lower cost_weight"
+    )

@@ -50,7 +50,7 @@ class State(NamedTuple):
 
     Attributes:
         logits: ``log alpha`` with Adam's averages.
-        baseline: mean loss of the steps before, for the score function of a single sample.
+        baseline: mean loss of the steps before, for the score function of a single sample; NaN before the first.
         generator: of samples.
     """
 
@@ -64,9 +64,9 @@ def init(logits: Tensor, generator: torch.Generator) -> State:
 
     Example:
         >>> init(torch.zeros(2, 14, 8), torch.Generator()).baseline
-        tensor(0.)
+        tensor(nan)
     """
-    return State(adam.init(logits), torch.zeros((), device=logits.device), generator)
+    return State(adam.init(logits), torch.full((), torch.nan, device=logits.device), generator)
 
 
 def make_optimiser(supernet: Supernet, config: SearchConfig) -> torch.optim.SGD:
@@ -230,12 +230,12 @@ def _single(
         losses.append(loss.detach())
         tallies.append(tally_of(loss.detach(), out, y))
     losses_S = torch.stack(losses)
-    if estimator == "score":
-        advantage_S = leave_one_out(losses_S, state.baseline)
-        torch.autograd.backward(score_surrogate(logits, choice_STJ, advantage_S))
     mean = losses_S.mean()
-    began = (state.logits.steps > 0).to(mean.dtype) * REMEMBERED
-    state = state._replace(baseline=torch.lerp(mean, state.baseline, began))
+    # The very first sample has nothing to be compared with: without a baseline it would move Adam for a hundred steps.
+    before = torch.where(state.baseline.isnan(), mean, state.baseline)
+    if estimator == "score":
+        torch.autograd.backward(score_surrogate(logits, choice_STJ, leave_one_out(losses_S, before)))
+    state = state._replace(baseline=torch.lerp(mean, before, REMEMBERED))
     assert logits.grad is not None
     return logits.grad, torch.stack(tallies).sum(0), state
 
@@ -243,4 +243,4 @@ def _single(
 def _gates(logits: Tensor, noise: Tensor, temperature: float | Tensor, choice_STJ: Tensor) -> list[Tensor]:
     """Factors of 1 whose gradient is that of the Concrete sample at the chosen operation (as in GDAS)."""
     Z = concrete(logits, noise, temperature).gather(-1, choice_STJ[..., None]).squeeze(-1)
-    return list(1 + Z - Z.detach())
+    return list(1 + (Z - Z.detach()))  # in this order it is 1 to the bit

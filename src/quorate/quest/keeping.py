@@ -35,10 +35,13 @@ from quorate.train.checkpoint import load_checkpoint, remove_checkpoints, save_c
 __all__ = ["CHANGEABLE", "Kept", "PredictionFolder", "as_arrays"]
 
 SCHEMA, VERSION = "quorate.search", 1
-CHANGEABLE = (
-    "checkpoint_seconds", "rounds", "pool", "ppd_weight", "repulsion", "sigma", "svgd_steps", "svgd_rate",
-    "svgd_momentum", "recompute", "scoring_images", "estimation_images",
+SELECTED = (
+    "rounds", "pool", "ppd_weight", "repulsion", "sigma", "svgd_steps", "svgd_rate", "svgd_momentum",
+    "scoring_images", "estimation_images",
 )  # fmt: skip
+"""Settings of selectors, written beside each committee: those of one run may have been made with different ones."""
+
+CHANGEABLE = ("checkpoint_seconds", "recompute", *SELECTED)
 """Settings that leave the phases as they are: another value takes up the same search."""
 
 
@@ -88,6 +91,11 @@ class Kept:
         """Keep what a phase ended with; its checkpoints are not needed any more."""
         write_weights(self.folder / f"{phase}.safetensors", arrays, {**about, "identity": self.identity})
         remove_checkpoints(self.folder / "checkpoint" / phase)
+
+    def forget(self, phase: str) -> None:
+        """Remove what a phase ended with: what it began with is made anew, and its lines of the history with it."""
+        with on_disk(path := self.folder / f"{phase}.safetensors", "written"):
+            path.unlink(missing_ok=True)
 
     def checkpoint(self, phase: str) -> tuple[Arrays, dict[str, Any]] | None:
         """Where a phase stood."""

@@ -66,7 +66,8 @@ class Material(NamedTuple):
         """Batches of the same images each time, normalised, and their labels; 0 for all there are."""
         count = min(count or len(part), len(part))
         rows = epoch_order(len(part), seed, stream, 0)[:count].sort().values.to(part.device)
-        pairs = [part.batch(chunk) for chunk in torch.split(rows, batch)]
+        # Parts of one size: a last one of a few images would count as much, and of one image has no variance.
+        pairs = [part.batch(chunk) for chunk in torch.tensor_split(rows, -(-count // batch))]
         images = [normalise(x, self.scale) for x, _ in pairs]
         return images, torch.cat([y for _, y in pairs]).cpu().numpy()
 

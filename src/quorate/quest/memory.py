@@ -30,7 +30,7 @@ def activation_bytes(supernet: Supernet, side: int, image_channels: int, choice:
     """Bytes kept for the backward pass, for one image, in float32.
 
     Args:
-        supernet: any; it is copied without its numbers.
+        supernet: any; one of its shape is asked, with numbers of its own.
         side: of the images.
         image_channels: of the images.
         choice: whether one operation is evaluated on each edge (the heaviest), or all are.
@@ -40,14 +40,15 @@ def activation_bytes(supernet: Supernet, side: int, image_channels: int, choice:
         True
     """
     small = next(one for one in range(4, side + 1) if supernet.stem.works(one)) if side > 4 else side
-    ghost = Supernet(
-        supernet.channels,
-        supernet.num_cells,
-        supernet.classes,
-        exits="end" if supernet.num_exits == 1 else "after_reductions",
-        image_channels=image_channels,
-        recompute=supernet.recompute,
-    )
+    with torch.random.fork_rng([]):
+        ghost = Supernet(
+            supernet.channels,
+            supernet.num_cells,
+            supernet.classes,
+            exits="end" if supernet.num_exits == 1 else "after_reductions",
+            image_channels=image_channels,
+            recompute=supernet.recompute,
+        )
     x, Z = torch.zeros(IMAGES, image_channels, small, small), torch.zeros(TABLE, requires_grad=True)
     rows = [[HEAVIEST] * TABLE[1]] * 2
     kept = _kept(lambda: ghost.chosen(x, rows) if choice else ghost(x, Z))

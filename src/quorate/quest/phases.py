@@ -7,6 +7,7 @@ This file does not know selectors, nor what a step computes.
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from quorate.errors import QuorateError
 from quorate.quest import adam, fitting, posterior
 from quorate.quest.concrete import temperature_at
 from quorate.quest.config import SearchConfig
-from quorate.quest.diagnosis import diagnose
+from quorate.quest.diagnosis import diagnose, dominating
 from quorate.quest.fitting import Costs, State
 from quorate.quest.keeping import Kept, as_arrays
 from quorate.quest.material import LOGITS, POSTERIOR, TRAIN, Material
@@ -142,6 +143,7 @@ def run_supernet(phase: Phase) -> Phase:
         others = material.batches(part, config.batch, config.seed, LOGITS, phase.epoch, phase.step)
         temperature = temperature_at(phase.epoch, config.epochs, config.temperature, config.final_temperature)
         learn = config.learn_logits and phase.epoch >= config.warmup * config.epochs
+        last = learning_rate_at((phase.epoch + 1) * per_epoch - 1, total, config.rate, config.final_rate)
         for images, labels in pairs:
             began, done = time.perf_counter(), phase.epoch * per_epoch + phase.step
             batches = [(material.augmented(images, phase.augment), labels)]
@@ -154,7 +156,7 @@ def run_supernet(phase: Phase) -> Phase:
                 temperature=temperature, rate=rate, learn_logits=learn,
             )  # fmt: skip
             _count(phase, tally, began, done + 1, total, "supernet")
-        _end_epoch(phase, phase.epoch, {"phase": "supernet", "temperature": temperature, "rate": rate})
+        _end_epoch(phase, phase.epoch, {"phase": "supernet", "temperature": temperature, "rate": last})
     return phase
 
 
@@ -181,12 +183,22 @@ def _count(phase: Phase, tally: Tensor, began: float, done: int, total: int, wha
     phase.seconds += time.perf_counter() - began
     if math.isnan(phase.first_loss):
         phase.first_loss = float(tally[0]) / phase.config.batch
+        _warn_of_costs(phase)
     due = phase.kept.due()
     if due or tally.device.type == "cpu":
         _look(phase)
     if due:
         phase.save()
     phase.listen(what, done, total)
+
+
+def _warn_of_costs(phase: Phase) -> None:
+    """At the first step, when the table is uniform; of the relative penalty what counts is its part that can fall."""
+    if phase.optimiser is None or not phase.config.learn_logits:
+        return  # no penalty
+    cost = 1.0 if phase.config.cost_form == "relative" else phase.costs.reference / 1e6
+    if said := dominating(phase.config.cost_weight * cost, phase.first_loss):
+        warnings.warn(said, stacklevel=2)
 
 
 def _look(phase: Phase) -> None:

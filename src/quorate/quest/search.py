@@ -9,7 +9,6 @@ This file does not know how a step is computed, nor what a file looks like.
 """
 
 import hashlib
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -28,11 +27,11 @@ from quorate.nets.pricing import genotype_macs
 from quorate.quest.config import SELECTORS, SearchConfig
 from quorate.quest.diagnosis import warnings_for
 from quorate.quest.fitting import Costs
-from quorate.quest.keeping import CHANGEABLE, Kept, PredictionFolder, as_arrays
+from quorate.quest.keeping import CHANGEABLE, SELECTED, Kept, PredictionFolder, as_arrays
 from quorate.quest.material import ESTIMATION, SCORING, Material, material_for
 from quorate.quest.memory import step_bytes
 from quorate.quest.penalty import cost_table, reference_macs
-from quorate.quest.phases import Listener, Phase, begin, flat_logits, load_supernet, run_posterior, run_supernet
+from quorate.quest.phases import Listener, begin, flat_logits, load_supernet, run_posterior, run_supernet
 from quorate.quest.scoring import Row, Scorer, row_for
 from quorate.quest.selecting import Problem, selectors
 from quorate.quest.supernet import Supernet
@@ -173,10 +172,9 @@ def _phases(
     device = costs.table.device
     if (found := kept.finished(SUPERNET)) is None:
         phase = begin(SUPERNET, supernet, config, material, kept, costs, flat_logits(device), listen, weights=True)
+        kept.forget(POSTERIOR)
         kept.cut(phase.epoch)
-        run_supernet(phase)
-        _warn(phase)
-        logits = phase.state.logits.value
+        logits = run_supernet(phase).state.logits.value
         arrays = as_arrays({**dict(supernet.named_parameters()), "logits": logits})
         kept.finish(SUPERNET, arrays, {"seconds": phase.seconds})
     else:
@@ -189,19 +187,10 @@ def _phases(
     kept.cut(config.epochs + phase.epoch)
     logits = run_posterior(phase).state.logits.value
     kept.finish(POSTERIOR, as_arrays({"logits": logits}), {"seconds": phase.seconds})
+    if config.learn_logits or config.posterior_epochs > 0:
+        for line in warnings_for(logits):
+            warnings.warn(line, stacklevel=2)
     return logits
-
-
-def _warn(phase: Phase) -> None:
-    """Warn of what should worry, with numbers; of the relative penalty what counts is its part that can fall."""
-    relative = phase.config.cost_form == "relative"
-    cost = 1.0 if relative else phase.costs.reference / 1e6  # at the first step, when the table is uniform
-    first = 0.0 if math.isnan(phase.first_loss) else phase.first_loss
-    for line in warnings_for(
-        phase.state.logits.value, cost_loss=phase.config.cost_weight * cost, data_loss=first,
-        learnt=phase.config.learn_logits,
-    ):  # fmt: skip
-        warnings.warn(line, stacklevel=2)
 
 
 def _committees(
@@ -221,7 +210,7 @@ def _committees(
         genotypes[name] = selectors()[name](problem)
         costs = [_macs_of(one, config, material, data) for one in genotypes[name]]
         rows[name] = row_for(scorer(genotypes[name]), labels, costs)
-    _write(kept, genotypes, rows, config)
+    _write(kept, genotypes, rows, config, data.name)
     return Found(genotypes, rows, logits, kept.history())
 
 
@@ -246,7 +235,7 @@ def _of_weights(kept: Kept, config: SearchConfig) -> str:
 
 
 def _write(
-    kept: Kept, genotypes: Mapping[str, Sequence[Genotype]], rows: Mapping[str, Row], config: SearchConfig
+    kept: Kept, genotypes: Mapping[str, Sequence[Genotype]], rows: Mapping[str, Row], config: SearchConfig, data: str
 ) -> None:
     """``genotypes.json`` and the drawings; what other selectors found before stays."""
     path, before = kept.run.genotypes, {}
@@ -261,6 +250,7 @@ def _write(
             name: {
                 "genotypes": [{"normal": one.normal, "reduce": one.reduce} for one in chosen],
                 "row": rows[name]._asdict(),
+                "settings": {one: getattr(config, one) for one in SELECTED},
             }
             for name, chosen in genotypes.items()
         },
@@ -273,4 +263,4 @@ def _write(
                 stale.unlink(missing_ok=True)
             for k, one in enumerate(chosen):
                 draw_genotype(one, Path(drawings / f"{name}-{k}.svg"), f"{name}, learner {k}")
-    write_genotypes(path, found, {"config": config.model_dump(mode="json")})
+    write_genotypes(path, found, {"data": data, "config": config.model_dump(mode="json")})

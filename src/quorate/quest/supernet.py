@@ -1,4 +1,4 @@
-"""The supernet: all architectures of the DARTS space in one network with exits (paper, section 5, Eqs. 10 and 14).
+"""The supernet: all architectures of the DARTS space in one network with exits (paper, section 5, Eq. 14).
 
 Shapes: ``N`` samples; ``T`` tables (2: normal and reduction cells), ``J`` edges (14), ``O`` operations (8).
 

@@ -40,8 +40,8 @@ def median_bandwidth(particles: Tensor) -> float | Tensor:
     h = float(middle) / math.log(n + 1)
     if not h >= FLOOR:
         warnings.warn(
-            f"the particles coincide (bandwidth {h:.2g}): it is set to {FLOOR:g}; they need a larger repulsion or "
-            "distinct starts",
+            f"the particles coincide (their bandwidth falls below {FLOOR:g}): it is set to {FLOOR:g}; they need a "
+            "larger repulsion or distinct starts",  # the same words at every step, so that they are printed once
             stacklevel=2,
         )
         return FLOOR

@@ -3,6 +3,7 @@
 Shapes: ``K`` learners. This file does not know how anything is searched, trained or judged.
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +18,10 @@ from quorate.recipes.architectures import Frame, channels_for, macs_of_genotype,
 from quorate.recipes.config import RunConfig
 from quorate.recipes.models import bring, side_read
 from quorate.store.run import InputSpec, RunFolder, read_committee
-from quorate.store.search import read_genotypes
+from quorate.store.search import read_genotypes, read_search
 from quorate.train import build_learners, input_for
 
-__all__ = ["Made", "architectures_of", "data_of", "found_by_search", "make_learners"]
+__all__ = ["Made", "architectures_of", "data_of", "found_by_search", "make_learners", "warn_of_overlap"]
 
 USUAL_SIDE = 64
 
@@ -103,7 +104,41 @@ def architectures_of(config: RunConfig, data: Dataset, run: Path) -> tuple[list[
         genotypes = near_macs(wanted, _frame(config, data), config.seed)
         return genotypes, [f"{k} random" for k in range(len(genotypes))]
     genotypes, selector = found_by_search(config.genotypes or run, config.selector, config.learner_count)
+    warn_of_overlap(config.genotypes or run, data, config.seed, config.training.calibration)
     return genotypes, [f"{k} {selector}" for k in range(len(genotypes))]
+
+
+def warn_of_overlap(run: Path, data: Dataset, seed: int, calibration: float) -> None:
+    """Warn where a search saw images on which thresholds are to be chosen: another seed or share splits otherwise.
+
+    Args:
+        run: whose search.
+        data: that will be trained on; architectures found on another set have seen none of it.
+        seed: of the training.
+        calibration: share that the training holds out.
+
+    Raises:
+        QuorateError: nothing was found yet.
+
+    Example:
+        >>> from quorate.data import load
+        >>> warn_of_overlap(Path("/nowhere"), load("digits"), 0, 0.1)
+        Traceback (most recent call last):
+        quorate.errors.QuorateError: /nowhere/search/genotypes.json: cannot be read: No such file or directory; ...
+    """
+    about = read_search(RunFolder(run).genotypes)[1]
+    then = about.get("config")
+    if about.get("data") != data.name or not isinstance(then, dict):
+        return
+    odd = {name: (then.get(name), now) for name, now in (("seed", seed), ("calibration", calibration))}
+    odd = {name: pair for name, pair in odd.items() if pair[0] != pair[1]}
+    if odd:
+        told = " and ".join(f"{name} {was!r}, not {now!r}" for name, (was, now) in odd.items())
+        warnings.warn(
+            f"the search of {run} was made with {told}: it has seen images that are held out here, on which thresholds "
+            "will look better than they are; train with the seed and calibration of the search",
+            stacklevel=2,
+        )
 
 
 def found_by_search(run: Path, selector: str | None = None, count: int | None = None) -> tuple[list[Genotype], str]:

@@ -7,16 +7,32 @@ This file does not know torch, networks or data: it holds values, and refuses th
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from quorate.quest.config import SearchConfig
+from quorate.squad import Wish
 from quorate.train.config import Count, Natural, Training
 
-__all__ = ["Measuring", "RunConfig", "Selector", "WishConfig"]
+__all__ = ["Measuring", "RunConfig", "Selector", "WishConfig", "amount"]
 
 Selector = Literal["svgd", "monte-carlo", "greedy", "mode", "random"]
+
+
+def amount(text: str) -> float:
+    """A number with K, M or G behind it.
+
+    Example:
+        >>> amount("200M"), amount("1.5k"), amount("12")
+        (200000000.0, 1500.0, 12.0)
+    """
+    units = {"k": 1e3, "m": 1e6, "g": 1e9}
+    number, unit = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1.0)
+    try:
+        return float(number) * unit
+    except ValueError as error:
+        raise ValueError(f"budget must be a number such as 200M or 1.5G, got {text!r}") from error
 
 
 class WishConfig(BaseModel):
@@ -43,6 +59,24 @@ class WishConfig(BaseModel):
     policies: tuple[Literal["static", "squad", "confidence", "cascade", "soft", "agreement", "pool"], ...] = (
         "static", "squad", "confidence", "cascade", "soft", "agreement", "pool",
     )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _can_be_meant(self) -> Self:
+        """Now, not after hours of training."""
+        self.as_wish()
+        if not self.policies:
+            raise ValueError("policies must name at least one family to choose from")
+        return self
+
+    def as_wish(self) -> Wish:
+        """What it says, as :func:`quorate.squad.tune` wants it.
+
+        Example:
+            >>> WishConfig(budget="200M").as_wish().budget
+            200000000.0
+        """
+        budget = None if self.budget is None else amount(self.budget)
+        return Wish(max_drop=self.max_drop, budget=budget, cost=self.cost, batch=self.batch)
 
 
 class Measuring(BaseModel):
@@ -78,7 +112,7 @@ class RunConfig(BaseModel):
         learners: how many; by default 3, or one for each model.
         channels: of the first cells of searched networks.
         cells: of each searched network.
-        exits: after_reductions (and at the end), end, or the numbers of the cells after which they stand.
+        exits: after_reductions (and at the end), end, or the numbers of the cells after which they stand, such as 1,3.
         genotype: architectures instead of a search: names, files, or the classic notation.
         genotypes: a run whose search found the architectures.
         selector: how the committee is chosen from what the search learned.
@@ -130,6 +164,12 @@ class RunConfig(BaseModel):
     jobs: Count = 1
     threads: Count | None = None
 
+    @field_validator("exits", mode="before")
+    @classmethod
+    def _numbers_of_cells(cls, exits: Any) -> Any:
+        """As flags and files write them: ``1,3``."""
+        return exits.split(",") if isinstance(exits, str) and exits[:1].isdigit() else exits
+
     @property
     def learner_count(self) -> int:
         """How many learners vote."""
@@ -152,6 +192,11 @@ class RunConfig(BaseModel):
                 f"weights must be one for each of {len(self.model)} models (a file, pretrained or none), "
                 f"got {len(self.weights)}"
             )
+        if self.jobs > 1 and any(not model.startswith("timm:") for model in self.model):
+            raise ValueError(
+                "jobs must be 1 with networks from a file of your own, which other processes do not know, got "
+                f"{self.jobs}"
+            )
         if self.model and (self.single or self.match_macs or self.genotypes or self.genotype):
             raise ValueError("model brings networks of your own: leave genotypes, --match-macs and --single out")
         if sum(map(bool, (self.genotype, self.genotypes, self.match_macs))) > 1:
@@ -159,6 +204,11 @@ class RunConfig(BaseModel):
         if len(self.genotype) > 1 and self.learners not in (None, len(self.genotype)):
             raise ValueError(
                 f"genotype must be one for all learners or one for each of {self.learners}, got {len(self.genotype)}"
+            )
+        if self.wish.cost == "milliseconds" and self.wish.batch not in self.measuring.batches:
+            raise ValueError(
+                f"the wish is for milliseconds of batches of {self.wish.batch}, measured are {self.measuring.batches}: "
+                "give --measuring.batches for it"
             )
         for name in ("search", "training"):
             if (own := getattr(self, name).seed) not in (0, self.seed):

@@ -42,7 +42,7 @@ def measure_run(
     Args:
         place: of the run, exported.
         data: what it was trained on.
-        batches: sizes; those larger than the test part are left out.
+        batches: sizes; those larger than the test part are left out, the whole part is measured if all are.
         rounds: how often everybody has a turn.
         images: in a round at least.
         threads: of each network; None: as many as this process may use.
@@ -55,7 +55,8 @@ def measure_run(
         ValueError: backend must be one that can run /nowhere/bundle here, none: got onnxruntime
     """
     count = threads or usable_cores()
-    sizes = [size for size in batches if size <= len(data.test_labels)]
+    most = len(data.test_labels)
+    sizes = [size for size in batches if size <= most] or [most]
     with tempfile.TemporaryDirectory(prefix="quorate-") as cache:
         one = open_contender(place.bundle, BACKEND, threads=count, cache=Path(cache))
         found = bench(

@@ -8,7 +8,10 @@ This file does not know how learners are trained.
 
 import importlib.util
 import inspect
-from collections.abc import Mapping
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +119,8 @@ def _of_file(
     function = _function(path, name)
     classes, side = len(data.classes), data.shape[0]
     takes = inspect.signature(function).parameters
-    made = function(**{key: value for key, value in {"classes": classes, "side": side}.items() if key in takes})
+    with _of_the_user(path):
+        made = function(**{key: value for key, value in {"classes": classes, "side": side}.items() if key in takes})
     if not isinstance(made, nn.Module):
         raise ValueError(f"{path}:{name} must give a network (a torch module) or a learner, got {type(made).__name__}")
     source = "its own"
@@ -138,11 +142,25 @@ def _function(path: Path, name: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # dataclasses look there for the module that they are written in
+    with _of_the_user(path):
+        spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"{path} has no function {name}; it has {', '.join(_functions(module)) or 'none'}")
     return function
+
+
+@contextmanager
+def _of_the_user(path: Path) -> Iterator[None]:
+    """What goes wrong in the user's own code is said as theirs, with its line."""
+    try:
+        yield
+    except Exception as error:  # anything may be raised there
+        at = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = f", line {at[-1]}" if at else ""
+        said = " ".join(str(error).split())
+        raise QuorateError(f"{path}{line}: raises {type(error).__name__}: {said}; mend it there") from error
 
 
 def _functions(module: Any) -> list[str]:

@@ -107,16 +107,19 @@ def run_phases(
     for name in (begin, end):
         if name is not None and name not in PHASES:
             raise ValueError(f"a phase must be one of {', '.join(PHASES)}, got {name!r}")
+    if begin is not None and PHASES.index(begin) > PHASES.index(end):
+        raise ValueError(f"the first phase must not come after the last, got from {begin} to {end}: leave one out")
     config, place, shell = config.seeded(), RunFolder(run), shell or Quiet()
     wanted = [name for name in PHASES[: PHASES.index(end) + 1] if name in works]
     with held(run):
         phases, keys = Phases.read(place.phases), phase_keys(config)
+        work: Work | None = None
         if begin is not None:
+            work = Work(config, place, data(), shell)  # nothing is removed for images that are not there
             again = list(PHASES[PHASES.index(begin) :])
             phases.forget(again)
             _clear(place, again)
         _claim(place, config, phases)
-        work: Work | None = None
         redone = False
         for name in wanted:
             if phases.has(name, keys[name]) and not redone:
@@ -197,9 +200,11 @@ def _clear(place: RunFolder, phases: list[str]) -> None:
     made: dict[str, list[Path]] = {
         "search": [place.search],
         "train": [place.path / "learners", place.committee, place.votes.parent, place.path / "costs.json"],
-        "tune": [place.tuning],
+        "tune": [place.tuning, place.report / "frontier.svg"],
         "export": [place.bundle],
-        "report": [place.report],
+        "bench": [place.report / "bench.json"],
+        "evaluate": [place.report / "results.json"],
+        "report": [place.report / "index.html"],
     }
     for path in [path for name in phases for path in made.get(name, [])]:
         if path.is_dir():

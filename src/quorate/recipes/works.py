@@ -19,7 +19,6 @@ from quorate.recipes.config import RunConfig
 from quorate.recipes.measuring import measure_run
 from quorate.recipes.phases import Phase, Work
 from quorate.recipes.tuning import tune_run
-from quorate.recipes.wishes import wish_of
 from quorate.store.run import read_committee
 from quorate.store.timings import read_timings
 from quorate.train import train_committee
@@ -102,7 +101,7 @@ def _made(work: Work, *, pretrain: bool = True) -> Made:
 
 
 def _tune(work: Work) -> None:
-    wish, policies = wish_of(work.config.wish), work.config.wish.policies
+    wish, policies = work.config.wish.as_wish(), work.config.wish.policies
     votes = votes_of_run(work.place.path, data=work.data, own=own_learners(work)).of("calibration")
     if wish.cost == "milliseconds":
         timings = read_timings(work.place.path, (votes.macs.shape[0], votes.macs.shape[1]))
@@ -110,6 +109,11 @@ def _tune(work: Work) -> None:
             _export(work)
             _measure(work)
             timings = read_timings(work.place.path)
+        if not timings:
+            raise QuorateError(
+                f"{work.place.path}: these networks became no bundle, so no milliseconds can be measured: wish in "
+                "another cost with --wish.cost, or measure with `quorate bench` first"
+            )
         votes = votes._replace(milliseconds=dict(timings[0].milliseconds))
     with work.shell.steps() as progress:
         tune_run(work.place.path, votes, wish, policies, progress=progress)

@@ -1,7 +1,8 @@
 """Several runs in one table: data sets as columns, a row per recipe, selector and policy, means over seeds.
 
-Runs of one recipe, selector and data set are taken as repetitions of each other. This file knows documents of results,
-and computes nothing else.
+Runs of one data set that differ in nothing but their seeds, and in where they ran, are taken as repetitions of each
+other; a control stands apart, and is called what it differs in. This file knows documents of results, and computes
+nothing else.
 """
 
 import statistics
@@ -16,6 +17,9 @@ __all__ = ["MEASURES", "Merged", "Statistic", "as_page", "as_rows", "as_table", 
 
 Document = Mapping[str, Any]
 
+ELSEWHERE = {"recipe", "selector", "seed", "root", "run", "device", "jobs", "threads", "measuring",
+             "checkpoint_seconds"}  # fmt: skip
+"""Settings in which repetitions may differ, and those that stand in columns of their own."""
 MEASURES = ("accuracy", "f-m", "f-mt", "lazy", "free-running", "ece")
 POLICIES = ("SQUAD, mean", "SQUAD, t-test", "pool, gate, depth-first", "cascade of whole learners",
             "soft vote so far, depth-first", "one learner, confidence")  # fmt: skip
@@ -34,7 +38,7 @@ class Merged(NamedTuple):
 
     Attributes:
         data: the data set.
-        recipe: or the budget, where no recipe is known.
+        recipe: or the budget, where no recipe is known; and what sets it apart from others of that name.
         selector: of the search; empty where there was none.
         policy: as tables name it.
         measures: by the names of :data:`MEASURES`; None where the policy has no such cost.
@@ -57,9 +61,7 @@ def merged(results: Sequence[Document]) -> list[Merged]:
         Statistic(mean=5.0, deviation=0.0, runs=2)
     """
     found: dict[tuple[str, str, str, str], list[Document]] = {}
-    for one in results:
-        data = str((one.get("data") or {}).get("name") or one.get("run") or "votes")
-        recipe, selector = _called(one)
+    for one, (data, recipe, selector) in zip(results, _kinds(results), strict=True):
         rows = {"static soft vote": one["static"]}
         rows |= {f"{row['group']}": row for row in one["policies"]
                  if row["device"] == "lazy" and row["group"] in POLICIES}  # fmt: skip
@@ -67,6 +69,49 @@ def merged(results: Sequence[Document]) -> list[Merged]:
         for policy, row in rows.items():
             found.setdefault((data, recipe, selector, policy), []).append(row)
     return [Merged(*key, {m: _statistic(rows, m) for m in MEASURES}) for key, rows in found.items()]
+
+
+def _kinds(results: Sequence[Document]) -> list[tuple[str, str, str]]:
+    """Data set, recipe and selector of each run; the recipe with what not all runs of that name have in common."""
+    named = [(str((one.get("data") or {}).get("name") or one.get("run") or "votes"), *_called(one)) for one in results]
+    settings = [_settings(one) for one in results]
+    kinds = []
+    for (data, recipe, selector), mine in zip(named, settings, strict=True):
+        same = [other for name, other in zip(named, settings, strict=True) if name == (data, recipe, selector)]
+        odd = {name: [other.get(name) for other in same] for name in mine}
+        said = [
+            _apart(name, mine[name], values) for name, values in odd.items() if any(v != mine[name] for v in values)
+        ]
+        kinds.append((data, ", ".join([recipe, *filter(None, said)]), selector))
+    return kinds
+
+
+def _apart(name: str, value: Any, values: Sequence[Any]) -> str:
+    """A setting that not all have; nothing where it is left out, and the others say enough."""
+    if value is True:
+        return name
+    nothing = {repr(v) for v in values if v is None or v is False or v == []}
+    if nothing == {repr(value)}:
+        return ""
+    return f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
+
+
+def _settings(results: Document) -> dict[str, Any]:
+    """What a run was told, one flat table, without what repetitions may differ in."""
+    config = results.get("config") or {}
+    return _flat(config.get("run") or config.get("about") or {})
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in ELSEWHERE:
+            continue
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = value
+    return found
 
 
 def _called(results: Document) -> tuple[str, str]:

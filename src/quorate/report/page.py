@@ -29,6 +29,8 @@ COUNTED = {
     "eager": "one device that takes all learners to the deepest exit waited for",
     "free-running": "K devices that compute ahead without waiting: when the last vote needed is in",
     "its energy": "what those K devices have spent by then",
+    "milliseconds": "the branches that lazy runs, each by the time measured of it alone; whole answers are measured "
+    "under Time",
     "standard error": "± behind an accuracy, the shade around a line; of costs it stands in results.json",
 }
 NAMES = {

@@ -243,7 +243,8 @@ def of_training(history: Sequence[Document]) -> str:
         return ""
     last = [row["calibration_accuracy"][-1] for row in rows]
     best = int(np.argmax(last))
-    said = f"After {len(rows)} epochs the last exit is right on {percent(last[-1])} of the held-out images"
+    epochs = f"{len(rows)} epoch{'s' * (len(rows) > 1)}"
+    said = f"After {epochs} the last exit is right on {percent(last[-1])} of the held-out images"
     if last[best] == last[-1]:
         return said + ": its best so far, so it may not have settled." if len(rows) > 1 else said + "."
     return said + f"; its best was {percent(last[best])} in epoch {best + 1}."

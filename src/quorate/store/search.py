@@ -85,6 +85,8 @@ def read_search(path: str | os.PathLike[str]) -> tuple[dict[str, dict[str, Any]]
         for name, found in selectors.items():
             if not isinstance(found, dict) or not isinstance(found.get("genotypes"), list) or not found["genotypes"]:
                 raise ValueError(f"holds no genotypes of the selector {short(name)}: run `quorate search` again")
+            if not isinstance(found.get("row", {}), dict):
+                raise ValueError(f"the row of {short(name)} must be an object, got {short(found['row'])}: search again")
             for k, one in enumerate(found["genotypes"]):
                 _check(one, f"genotype {k} of {short(name)}")
         return selectors, about
