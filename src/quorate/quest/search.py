@@ -102,7 +102,7 @@ def search(
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from quorate.data import load
-        >>> tiny = SearchConfig(channels=2, cells=2, epochs=1, posterior_epochs=1, batch=256, rounds=1, svgd_steps=9,
+        >>> tiny = SearchConfig(channels=2, cells=2, epochs=1, posterior_epochs=0, batch=256, rounds=1, svgd_steps=9,
         ...     scoring_images=64, estimation_images=64, learn_logits=False)
         >>> with TemporaryDirectory() as run:
         ...     found = search(load("digits"), tiny, run, learners=2, selectors=["svgd", "random"])

@@ -9,7 +9,10 @@ __all__ = ["cifar10_cpu", "cifar10_gpu", "cifar10_nesbs", "cifar10_paper", "digi
 
 
 def digits() -> SearchConfig:
-    """Digits (8x8, 1,438 images) on a CPU: 40 seconds of one core.
+    """Digits (8x8, 1,438 images) on a CPU: 50 seconds of one core, of which the supernet takes 35.
+
+    A step of the posterior takes a quarter of the time of one of the supernet, and the weights stand still in it: most of
+    what is learnt of architectures is learnt there, in 60 epochs at a rate of 0.03.
 
     Example:
         >>> digits().relaxation
@@ -25,7 +28,8 @@ def digits() -> SearchConfig:
         rate=0.05,
         warmup=0.2,
         logit_rate=0.02,
-        posterior_epochs=10,
+        posterior_epochs=60,
+        posterior_rate=0.03,
         rounds=4,
         pool=24,
         scoring_images=0,
