@@ -157,8 +157,8 @@ def main() -> None:
     ]
     committee = contenders[0].branches
     shown = images_for(
-        given.run, data=given.data, root=given.root, images=None, noise=False, least=256,
-        most=max(256, given.calls), spec=committee.inputs[0],
+        given.run, data=given.data, root=given.root, images=None, noise=False, least=256, most=given.calls,
+        spec=committee.inputs[0],
     )  # fmt: skip
     votes = read_votes(RunFolder(given.run).votes)
     chosen = policies_for(committee, votes, [], 0.5)

@@ -127,7 +127,7 @@ def bench(
         print(f"Milliseconds of every branch: {written}")
 
 
-def say(found: "Bench", about: dict[str, Any], real: bool) -> None:
+def say(found: "Bench", about: dict[str, Any], real: bool = True) -> None:
     """A table for each batch size and backend, what was run where, and on real images which source was the fastest."""
     from quorate.engine.bench import OWN
 

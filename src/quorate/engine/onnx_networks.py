@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from quorate.engine.graphs import Kinds, check_chain, check_whole
 from quorate.engine.inputs import Prepared, Tensors
 from quorate.engine.networks import Array, State, Stop, softmax
 from quorate.engine.placement import threads_each
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
-from quorate.store.faults import on_disk, short
+from quorate.store.faults import short
 
 __all__ = ["OnnxNetworks", "in_their_order"]
 
@@ -45,7 +46,7 @@ class OnnxNetworks:
             for row in bundle.branches
         ]
         for k in range(self.present.shape[1]):
-            self._check(bundle, k)
+            check_chain(bundle, k, [row[k] and _kinds(row[k][0]) for row in self._graphs])
 
     backend, device = "onnxruntime", "cpu"
 
@@ -78,22 +79,6 @@ class OnnxNetworks:
         """The rows of all, one after the other."""
         return tuple(np.concatenate(parts) for parts in zip(*states, strict=True))
 
-    def _check(self, bundle: Bundle, k: int) -> None:
-        """Every graph gives what the next one reads, and numbers for all classes at the end."""
-        before: list[Any] | None = None
-        for row, files in zip(self._graphs, bundle.branches, strict=True):
-            graph, name = row[k], files[k]
-            if graph is None or name is None:
-                continue
-            reads, gives = graph[0].get_inputs(), graph[0].get_outputs()
-            with on_disk(bundle.path / name):
-                if not gives or list(gives[-1].shape[1:]) != [self.classes]:
-                    shape = gives[-1].shape if gives else []
-                    raise ValueError(f"must give logits of {self.classes} classes, gives {shape}: export it again")
-                if self.chained and before is not None and _kinds(reads) != before:
-                    raise ValueError(f"reads {_kinds(reads)}, the branch before it gives {before}: export it again")
-            before = _kinds(gives[:-1])
-
 
 def in_their_order(given: Tensors, names: Sequence[str] | None, learner: int) -> tuple[Array, ...]:
     """The tensors that a learner reads, in the order in which its graph reads them."""
@@ -114,6 +99,7 @@ def _graph(bundle: Bundle, name: str, threads: int) -> tuple[Any, list[str], lis
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     data = bundle.data(name)
+    check_whole(bundle.path / name, data)
     try:
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime's errors have no common base but this
@@ -125,5 +111,9 @@ def _graph(bundle: Bundle, name: str, threads: int) -> tuple[Any, list[str], lis
     return session, [x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]
 
 
-def _kinds(values: Any) -> list[Any]:
-    return [(value.type, list(value.shape[1:])) for value in values]
+def _kinds(session: Any) -> tuple[Kinds, Kinds]:
+    """What a graph reads and gives."""
+    reads, gives = (
+        [(x.type, list(x.shape[1:])) for x in some] for some in (session.get_inputs(), session.get_outputs())
+    )
+    return reads, gives

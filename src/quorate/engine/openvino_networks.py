@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from quorate.engine.graphs import Kinds, check_chain, check_whole
 from quorate.engine.inputs import Prepared
 from quorate.engine.networks import Array, State, Stop, Stopped, softmax
 from quorate.engine.onnx_networks import in_their_order
 from quorate.engine.placement import threads_each
 from quorate.errors import QuorateError
 from quorate.store.bundle import Bundle
-from quorate.store.faults import on_disk, short
+from quorate.store.faults import short
 
 __all__ = ["OpenVinoNetworks"]
 
@@ -52,7 +53,7 @@ class OpenVinoNetworks:
             for row in bundle.branches
         ]
         for k in range(self.present.shape[1]):
-            self._check(bundle, k)
+            check_chain(bundle, k, [row[k] and row[k].kinds for row in self._models])
 
     def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
         """The samples' inputs."""
@@ -88,21 +89,6 @@ class OpenVinoNetworks:
         *carried, logits = outputs
         return tuple(carried), softmax(logits)
 
-    def _check(self, bundle: Bundle, k: int) -> None:
-        """Every graph gives what the next one reads, and numbers for all classes at the end."""
-        before: list[Any] | None = None
-        for row, files in zip(self._models, bundle.branches, strict=True):
-            model, name = row[k], files[k]
-            if model is None or name is None:
-                continue
-            with on_disk(bundle.path / name):
-                if not model.gives or list(model.gives[-1][1]) != [self.classes]:
-                    shape = model.gives[-1][1] if model.gives else []
-                    raise ValueError(f"must give logits of {self.classes} classes, gives {shape}: export it again")
-                if self.chained and before is not None and model.reads != before:
-                    raise ValueError(f"reads {model.reads}, the branch before it gives {before}: export it again")
-            before = model.gives[:-1]
-
 
 class _Model:
     """One graph, compiled for one sample and for any number of them."""
@@ -113,9 +99,10 @@ class _Model:
             "ENABLE_CPU_PINNING": False,  # models share cores, and each would pin its threads to the first
         }  # fmt: skip
         data = bundle.data(name)
+        check_whole(bundle.path / name, data)
         try:
             model = core.read_model(data)
-            self.reads, self.gives = _kinds(model.inputs), _kinds(model.outputs)
+            self.kinds = _kinds(model.inputs), _kinds(model.outputs)
             many = core.compile_model(model, "CPU", settings)
             model.reshape({port: [1, *list(port.partial_shape)[1:]] for port in model.inputs})
             self._compiled = {False: many, True: core.compile_model(model, "CPU", settings)}
@@ -148,7 +135,7 @@ class _Model:
             kept.append(request)
 
 
-def _kinds(ports: Any) -> list[Any]:
+def _kinds(ports: Any) -> Kinds:
     return [(port.element_type.get_type_name(), [_length(d) for d in list(port.partial_shape)[1:]]) for port in ports]
 
 

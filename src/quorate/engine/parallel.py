@@ -42,14 +42,12 @@ class Deadline:
 
     def __init__(self, milliseconds: float | None) -> None:
         """See the class."""
-        if milliseconds is None:
-            milliseconds = FOREVER
-        if isinstance(milliseconds, bool) or not isinstance(milliseconds, Real):
+        if isinstance(milliseconds, bool) or not isinstance(milliseconds, Real | None):
             raise TypeError(f"deadline_ms must be a number of milliseconds, or None, got {milliseconds!r:.60}")
-        if not milliseconds >= 0:
+        self.seconds: float = FOREVER if milliseconds is None else float(milliseconds) / 1e3
+        if not self.seconds >= 0:
             raise ValueError(f"deadline_ms must not be negative, got {milliseconds!r}")
-        self.seconds: float = float(milliseconds) / 1e3
-        self._at: float = time.perf_counter() + self.seconds
+        self._at = time.perf_counter() + self.seconds
 
     @property
     def left(self) -> float:
