@@ -70,6 +70,14 @@ def test_report_writes_a_page_and_keeps_what_an_evaluation_found(evaluated, caps
     assert read_results(evaluated / "report" / "results.json")["engine"]["samples"] > 0
 
 
+def test_another_wish_keeps_what_an_evaluation_found(evaluated, tmp_path):
+    shutil.copytree(evaluated, tmp_path / "run")
+    assert main(["report", str(tmp_path / "run"), "--max-drop", "3"]) == 0
+    results = read_results(tmp_path / "run" / "report" / "results.json")
+    assert results["wish"]["max_drop"] == 3
+    assert results["engine"]["samples"] > 0
+
+
 def test_another_policy_makes_other_results(evaluated, tmp_path):
     from dataclasses import replace
 

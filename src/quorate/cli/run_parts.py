@@ -170,7 +170,8 @@ def results_for(
     judging, choosing, where = parts_of(votes, split)
     decides = policy or run.record.policy
     drop = allowed(run) if max_drop is None else max_drop
-    mark = _mark(judging, choosing, decides, drop)
+    votes_mark = _mark(judging, choosing, decides)
+    mark = f"{votes_mark} {drop:g}"
     if run.results.is_file():
         try:
             before = read_results(run.results)
@@ -182,6 +183,8 @@ def results_for(
                 current["engine"] = dict(engine)
             write_results(run.results, current)
             return current
+        if engine is None and str(before.get("made_of")).startswith(f"{votes_mark} "):
+            engine = before.get("engine")  # what engines answer does not depend on what others may lose
     about = {**about_run(run), **where, "made_of": mark}
     if engine is not None:
         about["engine"] = dict(engine)
@@ -196,13 +199,12 @@ def allowed(run: RunParts) -> float:
     return DROP if wished is None else float(wished)
 
 
-def _mark(judging: Votes, choosing: Votes, policy: Policy, max_drop: float) -> str:
-    """Of everything that results follow from."""
+def _mark(judging: Votes, choosing: Votes, policy: Policy) -> str:
+    """Of everything that results follow from, but for the wish."""
     sums = hashlib.sha256(__version__.encode())
     for votes in (judging, choosing):
         for array in (votes.probs, votes.labels, votes.macs):
             sums.update(np.ascontiguousarray(array).tobytes())
         sums.update(repr({size: np.asarray(t).tolist() for size, t in (votes.milliseconds or {}).items()}).encode())
     sums.update(json.dumps(policy_to_document(policy), sort_keys=True).encode())
-    sums.update(f"{max_drop!r}".encode())
     return sums.hexdigest()
