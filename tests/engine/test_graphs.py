@@ -1,6 +1,10 @@
+import shutil
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -79,9 +83,7 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture
 def copied(bundle, tmp_path):
-    import shutil
-
-    return type(tmp_path)(shutil.copytree(bundle, tmp_path / "bundle"))
+    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
