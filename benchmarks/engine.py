@@ -181,7 +181,7 @@ def main() -> None:
         )  # fmt: skip
         print()
         say(found, {"measured": given.run.name, "run_on": shown.what, "threads": given.threads, "hardware": hardware,
-                    "versions": versions, "notes": chosen.notes})  # fmt: skip
+                    "versions": versions, "notes": chosen.notes}, real=True)  # fmt: skip
         for row in found.rows:
             if row.batch == 256 and row.source == "lazy" and row.name in shares:
                 print(f"deciding, {row.backend}, {row.name}, batches of 256: "

@@ -72,8 +72,6 @@ def test_bytes_of_any_kind_are_looked_at(data):
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    import torch
-
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
     path = tmp_path_factory.mktemp("graphs") / "bundle"

@@ -296,3 +296,21 @@ def test_batches_for_statistics_are_of_one_size():
     found, labels = material.fixed(material.train, 129, 0, 0)
     assert [len(batch) for batch in found] == [65, 64]
     assert len(labels) == 129
+
+
+def test_images_need_not_be_square(tmp_path):
+    from quorate.data import from_arrays
+    from quorate.nets import DartsLearner, count_macs
+
+    square = images()
+    wide = from_arrays("wide", square.train_images.repeat(2, axis=2), square.train_labels)
+    found = find_in(wide, tmp_path)
+    learner = DartsLearner(found.genotypes["svgd"][0], 2, 2, len(wide.classes), image_channels=wide.shape[2])
+    height, width, channels = wide.shape
+    assert width == 2 * height
+    assert found.rows["svgd"].macs[0] == sum(count_macs(learner, (channels, height, width)))
+    assert memory_needed(wide, TINY) > 1.2 * memory_needed(square, TINY)
+
+
+def find_in(data, folder):
+    return search(data, TINY.model_copy(update={"epochs": 1, "posterior_epochs": 1}), folder, learners=1)

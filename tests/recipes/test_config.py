@@ -68,6 +68,10 @@ def test_what_makes_no_sense_is_refused(fields, said):
         RunConfig.model_validate(fields)
 
 
+def test_a_folder_has_one_name():
+    assert RunConfig(data="folder:photos/") == RunConfig(data="folder:photos")
+
+
 def test_how_many_learners():
     assert RunConfig().learner_count == 3
     assert RunConfig(genotype=("DARTS_V1", "DARTS_V2")).learner_count == 2

@@ -135,6 +135,17 @@ def test_a_phase_done_again_keeps_what_those_before_it_wrote_into_the_report(tmp
     assert {path.name for path in report.iterdir()} == left
 
 
+def test_nothing_is_removed_of_another_run(tmp_path):
+    watched = Watched()
+    watched.run(tmp_path)
+    place = RunFolder(tmp_path)
+    place.bundle.mkdir()
+    with pytest.raises(QuorateError, match="holds another run"):
+        watched.run(tmp_path, RunConfig(seed=1), begin="export")
+    assert place.bundle.exists()
+    assert watched.run(tmp_path) == []
+
+
 def test_nothing_is_removed_for_images_that_are_not_there(tmp_path):
     watched = Watched()
     watched.run(tmp_path)

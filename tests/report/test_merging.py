@@ -46,7 +46,7 @@ def test_controls_are_no_repetitions():
     assert {m.recipe: (pytest.approx(m.measures["accuracy"].mean), m.measures["accuracy"].runs) for m in merges} == {
         "small, training.epochs 24": (0.85, 2),
         "small, single, training.epochs 24": (0.7, 1),
-        "small, training.epochs 24, match_macs runs/a": (0.6, 1),
+        "small": (0.6, 1),  # whose selector stands apart: random
         "small, training.epochs 0": (0.5, 1),
     }
 
@@ -75,3 +75,9 @@ def test_others_are_judged_by_the_wish_that_the_run_was_tuned_for(tmp_path):
     for wished, drop in ((2.0, 2.0), (None, 0.5)):
         write_document(parts.place.tuning, "quorate.tuning", 1, {"wish": {"max_drop": wished}})
         assert allowed(parts) == drop
+
+
+def test_a_selector_stands_only_where_something_was_searched():
+    given, matched, found = (merged([run("digits", 0.9, 1.0, config=told(**settings))])[0]
+                             for settings in ({"genotype": ["DARTS_V1"]}, {"match_macs": "runs/a"}, {}))  # fmt: skip
+    assert (given.selector, matched.selector, found.selector) == ("", "random", "svgd")

@@ -17,7 +17,7 @@ from quorate.engine.whole import whole_macs
 from quorate.errors import QuorateError
 from quorate.squad import Cascade, Policy, Rule, Votes, Wish
 from quorate.squad import tune as tune_votes
-from quorate.store.run import InputSpec, RunFolder, read_config
+from quorate.store.run import InputSpec, RunFolder
 
 __all__ = ["Chosen", "Shown", "images_for", "policies_for"]
 
@@ -64,19 +64,19 @@ def images_for(
                      "noise: times of branches hold, exits and savings mean nothing", real=False)  # fmt: skip
     if images is not None:
         return _some(_read(images, spec), None, images.name, least, most)
-    settings: Any = {}
     if RunFolder(path).config.is_file():
-        settings = read_config(RunFolder(path).config).get("about", {})
-    if data is None and "data" in settings:
-        data, root = settings["data"], root or (settings.get("root") and Path(settings["root"]))
-    if data is None:
+        from quorate.train.again import data_of_run
+
+        found = data_of_run(path, data=data, root=root)
+    elif data is not None:
+        from quorate.data import load
+
+        found = load(data, root=root, side=spec.height if spec is not None else 64)
+    else:
         raise QuorateError(
             f"{path}: does not say what it was trained on, and exits on noise mean nothing: name images with "
             "--data NAME or --images FOLDER, or measure branches alone with --noise"
         )
-    from quorate.data import load
-
-    found = load(data, root=root, side=settings.get("side", 64), seed=settings.get("seed", 0))
     return _some(found.test_images, found.test_labels, f"{found.name}, test part", least, most)
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from quorate.cli.common import progress_on
+from quorate.cli.common import progress_on, warning_lines
 from quorate.cli.run_parts import Progress, dataset_of, images_of, results_for, run_parts, votes_of
 from quorate.errors import QuorateError
 from quorate.report.deciding import TITLES
@@ -63,7 +63,7 @@ def evaluate(
         json: print JSON instead of tables.
     """
     run_parts(run)  # whatever is wrong with it is said before its folder is held
-    with held(run), progress_on() as progress:
+    with held(run), warning_lines(), progress_on() as progress:
         results = evaluate_run(
             run, split=split, backend=backend, data=data, root=root, max_drop=max_drop, threads=threads,
             progress=progress,
@@ -110,6 +110,11 @@ def evaluate_run(
     from quorate.train.jobs import with_threads
 
     parts = run_parts(run)
+    if committee is None and any(one.network.get("kind") == "own" for one in parts.record.learners):
+        raise QuorateError(
+            f"{run}: its networks are from a file of yours, and only what you name is executed: `quorate run --config "
+            f"{run}/config.json --run {run} --from evaluate` makes them again"
+        )
     dataset = dataset_of(parts, data, root)
     threads = threads or os.cpu_count() or 1
     with with_threads(threads):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorate import __version__
-from quorate.cli.common import progress_on
+from quorate.cli.common import progress_on, warning_lines
 from quorate.cli.run_parts import (
     DROP,
     Progress,
@@ -75,7 +75,7 @@ def report(
     if len(runs) > 1:
         merge(runs, out, root, max_drop, json)
         return
-    with progress_on() as progress:
+    with warning_lines(), progress_on() as progress:
         if runs[0].is_file():
             drop = DROP if max_drop is None else max_drop
             page, results = report_votes(runs[0], out=out, max_drop=drop, progress=progress)
@@ -225,7 +225,7 @@ def merge(runs: list[Path], out: Path | None, root: Path | None, max_drop: float
     if twice := [str(run) for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
         raise ValueError(f"each run counts once, got {' and '.join(twice)}, which are one folder: name it once")
     found = []
-    with progress_on() as progress:
+    with warning_lines(), progress_on() as progress:
         for run in runs:
             parts = run_parts(run)
             with held(run):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from quorate import __version__
-from quorate.cli.common import calibration_of, describe, progress_on, votes_at
+from quorate.cli.common import calibration_of, describe, progress_on, votes_at, warning_lines
 from quorate.cli.run_parts import run_parts
 from quorate.recipes.config import amount
 from quorate.report.figures import check_figure
@@ -77,7 +77,7 @@ def tune(
         from quorate.train.again import votes_of_run
 
         run_parts(votes)  # whatever is wrong with it is said before its folder is held
-        with held(votes):
+        with held(votes), warning_lines():
             votes_of_run(votes, (split or "calibration",))  # recorded first where they are not
     recorded, measured = votes_at(votes, costs, backend)
     part, which = calibration_of(recorded, split)

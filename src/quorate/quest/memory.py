@@ -57,7 +57,7 @@ def activation_bytes(supernet: Supernet, side: int, image_channels: int, choice:
         assert isinstance(first, MixedCell)
         y = torch.zeros(IMAGES, 3 * supernet.channels, small, small)
         kept += _kept(lambda: first.chosen(y, y, rows[0]) if choice else first(y, y, Z[0]))
-    return kept * (side // small) ** 2 // IMAGES
+    return kept * side**2 // (small**2 * IMAGES)
 
 
 def _kept(forward: Callable[[], object]) -> int:

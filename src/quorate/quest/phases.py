@@ -30,7 +30,7 @@ from quorate.store.weights import Arrays
 from quorate.train.optim import learning_rate_at
 from quorate.train.state import seed_for
 
-__all__ = ["Listener", "Phase", "run_posterior", "run_supernet"]
+__all__ = ["Listener", "Phase", "begin", "flat_logits", "load_supernet", "run_posterior", "run_supernet"]
 
 Listener = Callable[[str, int, int], None]
 """Told what is done, how many steps of it are, and of how many."""

@@ -22,7 +22,7 @@ from quorate.quest.decode import choice_of
 from quorate.quest.mixing import use_statistics
 from quorate.quest.supernet import Supernet
 
-__all__ = ["Predictions", "Row", "Scorer", "joint_log_likelihood", "row_for"]
+__all__ = ["Predictions", "Row", "Scorer", "joint_log_likelihood", "ppd_of", "row_for"]
 
 Predictions = npt.NDArray[np.float32]
 """``[E, N, C]``, probabilities of one architecture."""

@@ -9,6 +9,7 @@ This file does not know how a step is computed, nor what a file looks like.
 """
 
 import hashlib
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,9 +21,11 @@ from torch import Tensor
 
 from quorate.data.dataset import Dataset
 from quorate.errors import QuorateError
+from quorate.nets.darts import DartsLearner
 from quorate.nets.drawing import draw_genotype
 from quorate.nets.forms import memory_format
 from quorate.nets.genotype import Genotype
+from quorate.nets.macs import count_macs
 from quorate.nets.pricing import genotype_macs
 from quorate.quest.config import SELECTORS, SearchConfig
 from quorate.quest.diagnosis import warnings_for
@@ -43,7 +46,7 @@ from quorate.train.loop import device_called
 from quorate.train.records import circumstances
 from quorate.train.state import seed_for
 
-__all__ = ["Found", "memory_needed", "search"]
+__all__ = ["Found", "build_supernet", "memory_needed", "search"]
 
 SUPERNET, POSTERIOR = "supernet", "posterior"
 WEIGHTS = 30_000
@@ -118,6 +121,7 @@ def search(
         kept.begin({"config": config.model_dump(mode="json"), **circumstances()})
         supernet = build_supernet(data, config).to(device).to(memory_format=memory_format(device))  # type: ignore[call-overload]
         table = cost_table(config.channels, config.cells, material.spec.height).to(device, torch.float32)
+        table *= material.spec.width / material.spec.height  # every operation costs the same for each pixel
         costs = Costs(table, reference_macs(table))
         logits = _phases(supernet, config, material, kept, costs, listen)
         return _committees(supernet, logits.cpu(), config, material, kept, learners, selectors, data, listen)
@@ -131,7 +135,7 @@ def memory_needed(data: Dataset, config: SearchConfig) -> int:
         >>> memory_needed(load("digits"), SearchConfig(channels=4, cells=3)) > 1e6
         True
     """
-    side = config.side or min(data.shape[:2])
+    side = config.side or math.ceil((data.shape[0] * data.shape[1]) ** 0.5)
     return step_bytes(build_supernet(data, config), config, side, data.shape[2])
 
 
@@ -219,11 +223,19 @@ def _telling(listen: Listener, name: str) -> Any:
 
 
 def _macs_of(genotype: Genotype, config: SearchConfig, material: Material, data: Dataset) -> int:
-    counts = genotype_macs(
-        genotype, config.channels, config.cells, material.spec.height, len(data.classes), exits=config.exits,
-        image_channels=material.spec.channels,
-    )  # fmt: skip
-    return sum(counts)
+    spec, classes = material.spec, len(data.classes)
+    if spec.height == spec.width:
+        return sum(
+            genotype_macs(
+                genotype, config.channels, config.cells, spec.height, classes, exits=config.exits,
+                image_channels=spec.channels,
+            )
+        )  # fmt: skip
+    with torch.device("meta"):
+        learner = DartsLearner(
+            genotype, config.channels, config.cells, classes, exits=config.exits, image_channels=spec.channels
+        )
+    return sum(count_macs(learner, (spec.channels, spec.height, spec.width)))
 
 
 def _of_weights(kept: Kept, config: SearchConfig) -> str:

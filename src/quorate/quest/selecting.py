@@ -24,7 +24,17 @@ from quorate.quest.density import distinct_starts, score
 from quorate.quest.scoring import joint_log_likelihood, ppd_of
 from quorate.train.state import seed_for
 
-__all__ = ["Problem", "Select", "greedy", "mode", "monte_carlo", "random", "selectors", "svgd_rd"]
+__all__ = [
+    "Problem",
+    "Select",
+    "greedy",
+    "mode",
+    "monte_carlo",
+    "particles_to_genotypes",
+    "random",
+    "selectors",
+    "svgd_rd",
+]
 
 STREAM = 20_000
 """Where the seeds of selectors begin, away from those of learners."""

@@ -164,6 +164,11 @@ class RunConfig(BaseModel):
     jobs: Count = 1
     threads: Count | None = None
 
+    @field_validator("data")
+    @classmethod
+    def _one_name_for_a_folder(cls, data: str) -> str:
+        return data if data.endswith(":/") else data.rstrip("/")
+
     @field_validator("exits", mode="before")
     @classmethod
     def _numbers_of_cells(cls, exits: Any) -> Any:

@@ -114,12 +114,16 @@ def run_phases(
     with held(run):
         phases, keys = Phases.read(place.phases), phase_keys(config)
         work: Work | None = None
-        if begin is not None:
+        again = [] if begin is None else list(PHASES[PHASES.index(begin) :])
+        before = _written(place, again)
+        _refuse_another(
+            place, config, before, {name: key for name, (key, _) in phases.done.items() if name not in again}
+        )
+        if again:
             work = Work(config, place, data(), shell)  # nothing is removed for images that are not there
-            again = list(PHASES[PHASES.index(begin) :])
             phases.forget(again)
             _clear(place, again)
-        _claim(place, config, phases)
+        _claim(place, config, before)
         redone = False
         for name in wanted:
             if phases.has(name, keys[name]) and not redone:
@@ -161,24 +165,34 @@ def phase_keys(config: RunConfig) -> dict[str, str]:
     return keys
 
 
-def _claim(place: RunFolder, config: RunConfig, phases: Phases) -> None:
-    """Write the settings down, unless the folder is another run's."""
+def _written(place: RunFolder, again: list[str]) -> dict[str, Any]:
+    """What ``config.json`` says of what is not done again."""
+    body = read_config(place.config) if place.config.exists() else {}
+    return {name: body[name] for name in body if name not in _OF_TRAINING} if "train" in again else body
+
+
+def _claim(place: RunFolder, config: RunConfig, before: Mapping[str, Any]) -> None:
+    """Write the settings down."""
     now = config.model_dump(mode="json")
-    before = read_config(place.config) if place.config.exists() else {}
     if not before.keys() & {"run", "training"}:
         write_config(place.config, {"run": now, **circumstances()})
+    elif before["run"] != now:
+        write_config(place.config, {**before, "run": now})
+
+
+def _refuse_another(place: RunFolder, config: RunConfig, before: Mapping[str, Any], done: Mapping[str, str]) -> None:
+    """A folder that holds another run is not touched."""
+    if not before.keys() & {"run", "training"}:
         return
-    keys, then = phase_keys(config), before.get("run")
-    begun = [name for name in COSTLY if name in phases.done and phases.done[name][0] != keys[name]]
-    if then is None or begun or ("training" in before and "train" not in phases.done and _differs(then, now)):
+    now, then, keys = config.model_dump(mode="json"), before.get("run"), phase_keys(config)
+    begun = [name for name in COSTLY if name in done and done[name] != keys[name]]
+    if then is None or begun or ("training" in before and "train" not in done and _differs(then, now)):
         odd = "was not made by `quorate run`" if then is None else "; ".join(_differs(then, now)[:3])
         first = begun[0] if begun else "train"
         raise QuorateError(
             f"{place.path} holds another run ({odd}): choose another folder with --run, or do it again from there on "
             f"with --from {first}"
         )
-    if then != now:
-        write_config(place.config, {**before, "run": now})
 
 
 def _differs(then: Mapping[str, Any], now: Mapping[str, Any], above: str = "") -> list[str]:
@@ -211,9 +225,6 @@ def _clear(place: RunFolder, phases: list[str]) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    if "train" in phases and place.config.exists():
-        body = read_config(place.config)
-        write_config(place.config, {name: body[name] for name in body if name not in _OF_TRAINING})
 
 
 _OF_TRAINING = ("training", "learners", "data", "splits", "seed", "about", "run")

@@ -120,6 +120,11 @@ def _called(results: Document) -> tuple[str, str]:
     places = [config.get("run") or {}, config.get("about") or {}, config]
     recipe = next((str(p["recipe"]) for p in places if isinstance(p, Mapping) and p.get("recipe")), "")
     selector = next((str(p["selector"]) for p in places if isinstance(p, Mapping) and p.get("selector")), "")
+    run = config.get("run") or {}
+    if run.get("model") or run.get("genotype"):
+        selector = ""  # nothing was searched
+    elif run.get("match_macs"):
+        selector = "random"
     if not recipe:
         networks = config.get("learners") or [{}]
         sizes = [f"{letter}{networks[0][k]}" for letter, k in (("C", "channels"), ("L", "cells")) if k in networks[0]]

@@ -71,9 +71,10 @@ def data_of_run(
         )
     place = Path(root) if root is not None else said.get("root")
     side = config.get("data", {}).get("shape", [said.get("side") or 64])[0]
-    seed = splitting_of_run(run).seed
-    found = load(spec, root=place, side=int(side), seed=seed)
-    _check_same(run, config, found)
+    divided = "splits" in config  # what `committee.save` wrote was not divided by us
+    found = load(spec, root=place, side=int(side), seed=splitting_of_run(run).seed if divided else 0)
+    if divided:
+        _check_same(run, config, found)
     return found
 
 
@@ -124,7 +125,7 @@ def _config(run: str | os.PathLike[str]) -> dict[str, Any]:
 def _check_same(run: str | os.PathLike[str], config: dict[str, Any], found: Dataset) -> None:
     how = splitting_of_run(run)
     digests = split(found.train_labels, how.seed, calibration=how.calibration).digests()
-    if config.get("splits", digests) != digests:
+    if config["splits"] != digests:
         raise QuorateError(
             f"{Path(run)}: the data found ({found.source}) are not those of the run: their splits differ; "
             "give --data and --root of the ones it was trained on"
