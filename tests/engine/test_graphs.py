@@ -1,6 +1,10 @@
+import shutil
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -68,8 +72,6 @@ def test_bytes_of_any_kind_are_looked_at(data):
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    import torch
-
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
     path = tmp_path_factory.mktemp("graphs") / "bundle"
@@ -79,9 +81,7 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture
 def copied(bundle, tmp_path):
-    import shutil
-
-    return type(tmp_path)(shutil.copytree(bundle, tmp_path / "bundle"))
+    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

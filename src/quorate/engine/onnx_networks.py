@@ -46,7 +46,8 @@ class OnnxNetworks:
             for row in bundle.branches
         ]
         for k in range(self.present.shape[1]):
-            check_chain(bundle, k, [row[k] and _kinds(row[k][0]) for row in self._graphs])
+            graphs = [row[k] for row in self._graphs]
+            check_chain(bundle, k, [None if graph is None else _kinds(graph[0]) for graph in graphs])
 
     backend, device = "onnxruntime", "cpu"
 

@@ -53,7 +53,8 @@ class OpenVinoNetworks:
             for row in bundle.branches
         ]
         for k in range(self.present.shape[1]):
-            check_chain(bundle, k, [row[k] and row[k].kinds for row in self._models])
+            models = [row[k] for row in self._models]
+            check_chain(bundle, k, [None if model is None else model.kinds for model in models])
 
     def first(self, learner: int, inputs: Prepared, rows: Array) -> State:
         """The samples' inputs."""
