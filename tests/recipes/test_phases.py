@@ -194,3 +194,12 @@ def test_the_keys_of_a_phase_are_those_of_what_it_needs():
     )
     assert [name for name in PHASES if plain[name] == cheap[name]] == ["search", "train"]
     assert [name for name in PHASES if plain[name] == costly[name]] == ["search"]
+
+
+def test_a_policy_tuned_by_hand_is_exported_anew(tmp_path):
+    from quorate.store.phases import Phases
+
+    watched = Watched()
+    watched.run(tmp_path)
+    Phases.read(RunFolder(tmp_path).phases).forget(list(PHASES[3:]))  # as tuning does
+    assert watched.run(tmp_path) == list(PHASES[3:])

@@ -15,6 +15,7 @@ import quorate
 from quorate.cli import main
 from quorate.cli.app import build
 from quorate.recipes.config import RunConfig
+from quorate.store.phases import Phases
 from quorate.store.run import RunFolder, read_committee, write_config
 from quorate.store.tuning import read_tuning
 from quorate.store.weights import read_weights
@@ -46,6 +47,7 @@ def test_a_run_is_trained_tuned_and_loaded_and_then_skipped(tmp_path, capsys):
     # training again by another command finds everything done, and leaves the policy that was tuned
     assert main(["tune", str(run), "--max-drop", "5", "--policy", "squad"]) == 0
     assert "squad" in str(read_tuning(run)["chosen"]["family"])
+    assert set(Phases.read(RunFolder(run).phases).done) == {"train", "tune"}
     assert main(["run", "digits", *GIVEN, "--to", "train", "--run", str(run), "--training.epochs", "2"]) == 2
     assert "holds another run (training.epochs was 1, is 2)" in capsys.readouterr().err
 

@@ -1,5 +1,6 @@
 """``quorate export``: a run as a bundle that runs without torch, in float32 or int8."""
 
+import json as json_
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +31,7 @@ def export(
     samples: int = 2000,
     threads: int | None = None,
     format: Literal["onnx"] = "onnx",
+    json: bool = False,
 ) -> None:
     """Write a run as a bundle: one graph per branch, proven equal to torch, that needs ONNX Runtime alone.
 
@@ -54,6 +56,7 @@ def export(
         samples: with `--int8`, how many test images the precisions are compared on.
         threads: with `--int8`, how many each branch may use while it is timed.
         format: of the graphs.
+        json: print JSON.
     """
     from quorate.engine.runs import load_run
     from quorate.store.bundle import read_bundle
@@ -67,10 +70,18 @@ def export(
         committee = committee.with_policy(read_policy(policy)[0])
         committee.policy.start(1, committee.lattice)  # a policy for another committee says so
     if int8:
-        _export_int8(committee, run, out, max_drop, data, root, samples, threads)
+        sides = _export_int8(committee, run, out, max_drop, data, root, samples, threads)
     else:
+        sides = None
         committee.export(out, format=format)
     bundle = read_bundle(out)
+    if json:
+        compared = None if sides is None else {**sides.as_json(), "advice": sides.advice}
+        about = {name: bundle.about[name] for name in ("largest_difference",) if name in bundle.about}
+        print(json_.dumps({"bundle": str(out), "policy": str(bundle.policy), **about, "int8": compared}, indent=1))
+        return
+    if sides is not None:
+        say(sides)
     print(f"Written: {out}")
     rows = [["policy", str(bundle.policy)], ["branches", str(int(committee.networks.present.sum()))]]
     if not int8:
@@ -82,7 +93,7 @@ def export(
 def _export_int8(
     committee: "Committee", run: Path, out: Path, max_drop: float, data: str | None, root: Path | None, samples: int,
     threads: int | None,
-) -> None:  # fmt: skip
+) -> "Sides":  # fmt: skip
     from quorate.data.splits import split
     from quorate.engine.loading import load
     from quorate.engine.quantising import compare_precisions, quantise_bundle, with_policy_in
@@ -110,7 +121,7 @@ def _export_int8(
         assert promise is not None
         about: dict[str, Any] = {"tuned": promise.as_json(), "compared": sides.as_json()}
         with_policy_in(f"{folder}/int8", out, eight.policy, about)
-    say(sides)
+    return sides
 
 
 def say(sides: "Sides") -> None:

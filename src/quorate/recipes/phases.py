@@ -129,6 +129,8 @@ def run_phases(
             if phases.has(name, keys[name]) and not redone:
                 shell.phase(name, "skipped")
                 continue
+            if not redone:
+                phases.forget(list(PHASES[PHASES.index(name) :]))  # interrupted here, none of them is done
             redone = True
             work = work or Work(config, place, data(), shell)
             shell.phase(name, "begun")

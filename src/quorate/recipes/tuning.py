@@ -11,6 +11,7 @@ from quorate.report.frontier import draw_frontier
 from quorate.squad import Tuned, Votes, Wish, tune
 from quorate.squad.candidates import FAMILIES
 from quorate.store.faults import on_disk
+from quorate.store.phases import Phases
 from quorate.store.run import RunFolder, held
 from quorate.store.tuning import write_tuning
 
@@ -56,4 +57,6 @@ def tune_run(
         with on_disk(place.report, "written"):
             place.report.mkdir(exist_ok=True)
         draw_frontier(place.report / "frontier.svg", tuned)
+        if place.phases.exists():  # what was made of the policy before is not of this one
+            Phases.read(place.phases).forget(["export", "bench", "evaluate", "report"])
     return tuned
