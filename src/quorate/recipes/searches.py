@@ -11,8 +11,8 @@ __all__ = ["cifar10_cpu", "cifar10_gpu", "cifar10_nesbs", "cifar10_paper", "digi
 def digits() -> SearchConfig:
     """Digits (8x8, 1,438 images) on a CPU: 50 seconds of one core, of which the supernet takes 35.
 
-    A step of the posterior takes a quarter of the time of one of the supernet, and the weights stand still in it: most of
-    what is learnt of architectures is learnt there, in 60 epochs at a rate of 0.03.
+    A step of the posterior takes a quarter of the time of one of the supernet, and the weights stand still in it: most
+    of what is learnt of architectures is learnt there, in 60 epochs at a rate of 0.03.
 
     Example:
         >>> digits().relaxation
