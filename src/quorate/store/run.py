@@ -169,10 +169,14 @@ class RunFolder:
 
 
 @contextmanager
-def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
+def held(folder: str | os.PathLike[str], *, alone: bool = False) -> Iterator[Path]:
     """Make a folder and be its only writer for a while; the system lets go of it when a process dies, however it dies.
 
     What the holder calls may hold it again; other threads and processes may not.
+
+    Args:
+        folder: to hold.
+        alone: whether the holder itself may not hold it again either.
 
     Raises:
         QuorateError: it cannot be made or written to, or somebody else is writing there.
@@ -184,7 +188,7 @@ def held(folder: str | os.PathLike[str]) -> Iterator[Path]:
         True
     """
     folder = Path(folder)
-    if (place := folder.absolute()) in _holding.get():
+    if (place := folder.absolute()) in _holding.get() and not alone:
         yield folder
         return
     with on_disk(folder, "written"):

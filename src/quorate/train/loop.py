@@ -110,7 +110,7 @@ def fit(
     identity = _identity(data, training, number, spec)
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),  # drop path draws from these generators
-        nullcontext() if folder is None else held(folder) as path,
+        nullcontext() if folder is None else held(folder, alone=True) as path,
     ):
         torch.manual_seed(seed_for(training.seed, number, NETWORK))
         keeper = Keeper(path, identity, training.checkpoint_seconds)
