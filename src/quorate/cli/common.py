@@ -112,15 +112,21 @@ def progress_on(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-def _lines() -> Callable[[str, int, int], None]:
-    started = said = time.monotonic()
+def _lines(clock: Callable[[], float] = time.monotonic) -> Callable[[str, int, int], None]:
+    """A line every ten seconds; a total that changes, or counting that begins again, is another piece of work."""
+    said = clock()
+    began: tuple[float, int, int] | None = None
+    last = 0
 
     def say(what: str, done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said >= 10 and done:
+        nonlocal said, began, last
+        now = clock()
+        if began is None or total != began[2] or done < last:
+            began = now, done, total
+        last = done
+        if now - said >= 10 and done > began[1]:
             said = now
-            left = (now - started) / done * (total - done)
+            left = (now - began[0]) / (done - began[1]) * (total - done)
             print(f"{what}: {done} of {total}, {left:.0f} s left", file=sys.stderr, flush=True)
 
     return say

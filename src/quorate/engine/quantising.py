@@ -225,6 +225,11 @@ def compare_precisions(
         parts = list(committee.stream(images[i : i + 256] for i in range(0, len(labels), 256)))
         answers.append([np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "lazy_macs")])
     times: list[dict[int, float]] = [{}, {}]
+
+    def say(what: str, done: int, total: int) -> None:
+        if tick is not None:
+            tick("timing both precisions", done, total)
+
     for size in batches:
         size = min(size, len(labels))
         count = max(1, min(calls, len(labels)) // size)
@@ -232,7 +237,7 @@ def compare_precisions(
         jobs = {
             side: [lambda one=one, part=part: one(part) for part in parts_] for side, one in enumerate((float32, int8))
         }
-        taken = interleaved(jobs, rounds, tick)
+        taken = interleaved(jobs, rounds, say)
         for side in (0, 1):
             times[side][size] = per_image(taken[side], size)
     sides = [
