@@ -339,7 +339,9 @@ def test_from_a_model_to_a_bundle(tmp_path):
         learners.append(learner)
     committee = Committee(learners, Rule(), classes=["bright", "dark"], inputs=spec)
     committee = committee.tune(x, y, Wish(max_drop=1), policies=["squad", "pool"])
-    committee.export(tmp_path / "bundle")
+    told = []
+    committee.export(tmp_path / "bundle", progress=lambda *step: told.append(step))
+    assert told == [("exporting branches", done, 6) for done in range(1, 7)]
     answer = quorate.load(tmp_path / "bundle", threads=1)(x.numpy())
     assert (answer.label == y.numpy()).mean() > 0.9
     assert answer.lazy_macs.mean() < committee.macs.sum()

@@ -73,7 +73,8 @@ def export(
         sides = _export_int8(committee, run, out, max_drop, data, root, samples, threads)
     else:
         sides = None
-        committee.export(out, format=format)
+        with progress_on() as tick:
+            committee.export(out, format=format, progress=tick)
     bundle = read_bundle(out)
     if json:
         compared = None if sides is None else {**sides.as_json(), "advice": sides.advice}
@@ -107,7 +108,7 @@ def _export_int8(
     rows = split(found.train_labels, how.seed, calibration=how.calibration).calibration
     images, labels = found.train_images[rows], found.train_labels[rows]
     with TemporaryDirectory() as folder, progress_on() as tick:
-        committee.export(f"{folder}/float32")
+        committee.export(f"{folder}/float32", progress=tick)
         quantise_bundle(f"{folder}/float32", f"{folder}/int8", images[:CALIBRATION], tick=tick)
         tuned = [
             load(f"{folder}/{side}", threads=threads).tune(images, labels, wish, progress=tick)

@@ -368,19 +368,27 @@ class Committee:
 
         save_run(self, path)
 
-    def export(self, path: "str | os.PathLike[str]", format: str = "onnx", *, sample: Any = None) -> None:
+    def export(
+        self,
+        path: "str | os.PathLike[str]",
+        format: str = "onnx",
+        *,
+        sample: Any = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
         """Write a bundle that needs neither torch nor this code's networks to run; see :func:`export_bundle`.
 
         Args:
             path: a folder that does not exist, or is empty.
             format: ``"onnx"``, one graph per branch.
             sample: inputs to trace with, where the committee has no ``inputs``.
+            progress: called with what is being done, the steps done, and of how many.
         """
         if format != "onnx":
             raise ValueError(f"format must be 'onnx', got {format!r}")
         from quorate.engine.export import export_bundle
 
-        export_bundle(self, path, sample=sample)
+        export_bundle(self, path, sample=sample, tick=progress)
 
     def _counted(self) -> Array:
         if self.learners is None or any(spec is None for spec in self.inputs):

@@ -18,6 +18,7 @@ import quorate
 from quorate.engine.committee import Committee
 from quorate.engine.inputs import Prepared, prepare
 from quorate.engine.onnx_networks import OnnxNetworks
+from quorate.engine.timing import Tick
 from quorate.engine.torch_networks import TorchNetworks
 from quorate.squad.arrays import host
 from quorate.store.atomic import write_atomic
@@ -33,7 +34,9 @@ PARITY = 1e-4
 TRACED, CHECKED = 3, 5  # a traced batch of one would be fixed to one; the check is on other sizes
 
 
-def export_bundle(committee: Committee, path: str | os.PathLike[str], *, sample: Any = None) -> None:
+def export_bundle(
+    committee: Committee, path: str | os.PathLike[str], *, sample: Any = None, tick: Tick | None = None
+) -> None:
     """Write a bundle: graphs, policy, cost table, class names, inputs, and a manifest with checksums.
 
     Every graph is run on batches of 1 and 5 in ONNX Runtime, chained, and must give torch's probabilities.
@@ -42,6 +45,7 @@ def export_bundle(committee: Committee, path: str | os.PathLike[str], *, sample:
         committee: of torch learners.
         path: a folder that does not exist, or is empty. It appears when everything is written and proven, or not.
         sample: inputs to trace with, for learners that do not read images.
+        tick: told about the progress.
 
     Raises:
         ValueError: where there is nothing to trace, and where a graph does not give what torch gives.
@@ -64,7 +68,7 @@ def export_bundle(committee: Committee, path: str | os.PathLike[str], *, sample:
     given = _sample(committee, sample)
     with new_folder(path, "bundle") as draft:
         write_policy(committee.policy, draft / "policy.json")
-        files = _write_graphs(networks, given, draft)
+        files = _write_graphs(networks, given, draft, tick)
         about = {"quorate": quorate.__version__, "torch": str(torch.__version__), "opset": _opset(draft, files)}
         manifest: dict[str, Any] = {
             "macs": committee.macs,
@@ -101,9 +105,10 @@ def _enough(tensor: Any) -> Any:
     return array[np.arange(CHECKED) % len(array)]
 
 
-def _write_graphs(networks: TorchNetworks, given: Prepared, folder: Path) -> list[list[str | None]]:
+def _write_graphs(networks: TorchNetworks, given: Prepared, folder: Path, tick: Tick | None) -> list[list[str | None]]:
     num_exits, num_learners = networks.present.shape
     files: list[list[str | None]] = [[None] * num_learners for _ in range(num_exits)]
+    done = 0
     for k in range(num_learners):
         start = networks.first(k, given, np.arange(TRACED))
         state = start
@@ -116,6 +121,9 @@ def _write_graphs(networks: TorchNetworks, given: Prepared, folder: Path) -> lis
                 raise ValueError(f"branch {e} of learner {k} cannot become an ONNX graph: {reason}") from error
             write_atomic(folder / name, data)
             files[e][k] = name
+            done += 1
+            if tick is not None:
+                tick("exporting branches", done, int(networks.present.sum()))
             state = networks.run(k, e, state)[0] if networks.chained else start
     return files
 

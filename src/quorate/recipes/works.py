@@ -125,7 +125,8 @@ def _export(work: Work) -> None:
     if work.place.bundle.exists():
         shutil.rmtree(work.place.bundle)
     try:
-        committee.export(work.place.bundle)
+        with work.shell.steps() as progress:
+            committee.export(work.place.bundle, progress=progress)
     except ValueError as error:
         if not own:
             raise
